@@ -1,0 +1,154 @@
+"""Every error that the library raises, as one tree under :class:`GenevaError`.
+
+A message says what was tried, on what, why it cannot be, and what to do. The facts it was made of stay
+readable as attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class GenevaError(Exception):
+    """The parent of every error of this library."""
+
+
+class ConfigurationError(GenevaError):
+    """The extension was set up wrongly: a ``GENEVA_`` value, a missing extension, an unreadable secret."""
+
+
+class StepConfigurationError(GenevaError):
+    """A workflow definition, or a value that it is built of, is wrong; raised when the class is created."""
+
+
+class InvalidStateError(GenevaError):
+    """A verb was called on a workflow, or in a place, where it cannot be."""
+
+
+class InvalidStateTransition(GenevaError):
+    """The engine tried to write a state that may not follow the present one: a defect in the engine."""
+
+
+class HeroMissing(GenevaError):
+    """A workflow class that needs a hero was created without one."""
+
+    def __init__(self, workflow_name: str) -> None:
+        self.workflow_name = workflow_name
+        super().__init__(
+            f"Cannot create {workflow_name}: no hero was given. Pass hero=..., "
+            f"or set 'may_proceed_without_hero = True' on the class."
+        )
+
+
+class WorkflowAlreadyOngoing(GenevaError):
+    """The class has an ongoing workflow for this hero already; it is the attribute ``workflow``."""
+
+    def __init__(self, workflow_name: str, hero: str, workflow: object) -> None:
+        self.workflow_name = workflow_name
+        self.workflow = workflow
+        identity = getattr(workflow, "id", None)
+        which = f" (#{identity})" if identity is not None else ""
+        super().__init__(
+            f"Cannot create {workflow_name} for {hero}: an ongoing one exists{which}. Use get_or_create() to get "
+            f"that one, or create(..., allow_multiple=True) to have several."
+        )
+
+
+class WorkflowNotOngoing(GenevaError):
+    """A new signal was sent to a workflow that is finished or canceled."""
+
+    def __init__(self, workflow_name: str, workflow_id: int, state: str, signal_name: str) -> None:
+        self.workflow_name = workflow_name
+        self.workflow_id = workflow_id
+        self.state = state
+        self.signal_name = signal_name
+        super().__init__(
+            f"Cannot deliver signal '{signal_name}' to {workflow_name} #{workflow_id}: the workflow is {state}. "
+            f"Send it to an ongoing workflow; ongoing_for(hero) finds it."
+        )
+
+
+class StepNotDefinedError(GenevaError):
+    """A row or a caller names a step that the workflow class does not define (or that it removed)."""
+
+    def __init__(
+        self,
+        action: str,
+        workflow_name: str,
+        step_name: str | None,
+        defined: Iterable[str],
+        *,
+        removed: bool = False,
+        workflow: object = None,
+        execution: object = None,
+    ) -> None:
+        self.workflow_name = workflow_name
+        self.step_name = step_name
+        self.workflow = workflow
+        self.execution = execution
+        names = ", ".join(defined) or "none"
+        fact = (
+            f"step '{step_name}' is a removed_step in {workflow_name}"
+            if removed
+            else f"step '{step_name}' is not defined in {workflow_name}"
+        )
+        super().__init__(
+            f"Cannot {action}: {fact}. The steps defined are: {names}. Continue from one of them with "
+            f"resume_at('step'), cancel the workflow, or declare '{step_name} = removed_step()' where the step stood."
+        )
+
+
+class WorkflowNotDefinedError(GenevaError):
+    """A row belongs to a workflow class that no module loaded by this process declares."""
+
+    def __init__(self, type_name: str, workflow_id: int | None) -> None:
+        self.type_name = type_name
+        self.workflow_id = workflow_id
+        super().__init__(
+            f"Cannot run workflow #{workflow_id}: no class named '{type_name}' is declared in this process. Import "
+            f"the module that declares it in the application factory, declare the class again, or cancel the workflow."
+        )
+
+
+class DeadlineExceeded(GenevaError):
+    """No signal arrived before the deadline of a step that waited for one."""
+
+    def __init__(self, workflow_name: str, workflow_id: int, step_name: str, awaited: str) -> None:
+        self.step_name = step_name
+        super().__init__(
+            f"{workflow_name} #{workflow_id} waited on step '{step_name}' for {awaited} until its deadline passed. "
+            f"Send the signal and resume, or skip or cancel."
+        )
+
+
+class SignalPayloadTooLarge(GenevaError):
+    """The serialised payload of a signal is above ``GENEVA_MAX_SIGNAL_PAYLOAD_SIZE``; nothing was stored."""
+
+
+class CursorTooLarge(GenevaError):
+    """The serialised cursor of a resumable step is above ``GENEVA_MAX_CURSOR_SIZE``; it was not stored."""
+
+
+class MigrationMissing(GenevaError):
+    """The database lacks a table or a column that this operation needs."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"The database lacks {what}. Run 'flask geneva install' and then 'flask db upgrade' "
+            f"(or call geneva.create_all() where there is no Alembic)."
+        )
+
+
+class PayloadNotSerializable(GenevaError):
+    """A payload or a cursor holds a value that cannot be stored as JSON."""
+
+
+class ReferencedRecordMissing(GenevaError):
+    """A stored value refers to a record, a class or an enum member that is gone."""
+
+
+class StepTimeout(BaseException):
+    """The step ran longer than its job's timeout.
+
+    A ``BaseException``, so that ``except Exception`` in the step cannot swallow it; policies treat it as an error.
+    """
