@@ -1,0 +1,41 @@
+# make demo   the sample shop with three orders on their way (ONCE=1: stop when all three are finished)
+# make test   the whole suite, on the servers that this machine has (ARGS="-k signals" is passed on to pytest)
+# make check  lint, format, types, layers
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test check bench clean install
+
+install: $(INSTALLED)
+
+# The stamp is older than pyproject.toml whenever a dependency may have changed.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade "pip>=25.1"
+	$(PIP) install --quiet --editable . --group dev
+	touch $@
+
+demo: install
+	@ONCE=$(ONCE) $(BIN)/python -m sample_app.demo
+
+test: install
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage report
+
+check: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	@if [ -f benchmarks/__main__.py ]; then $(BIN)/python -m benchmarks $(ARGS); else echo "There are no benchmarks in this tree."; fi
+
+clean:
+	rm -rf $(VENV) .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
