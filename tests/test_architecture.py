@@ -1,0 +1,158 @@
+"""What would make the code rot: layers crossed, a second writer of state, a stray commit, undocumented names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+import flask_geneva
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "flask_geneva"
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 40
+
+MAY_COMMIT = (
+    "engine/executor.py",
+    "engine/iteration.py",
+    "housekeeping/run.py",
+    "webhooks/views.py",
+    "dashboard/views.py",
+    "cli/",
+    "testing/",
+)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_modules_import_only_from_the_layers_below() -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True) == 0
+
+
+def test_state_is_written_in_one_place() -> None:
+    assert places(writes_state, allowed=["records/transitions.py"]) == []
+
+
+def test_only_entry_points_commit() -> None:
+    assert places(lambda node: calls(node, "commit"), allowed=MAY_COMMIT) == []
+
+
+def test_rows_are_locked_in_one_place() -> None:
+    assert places(lambda node: mentions(node, "with_for_update"), allowed=["engine/transactions.py"]) == []
+
+
+def test_there_is_one_clock() -> None:
+    assert places(reads_the_clock, allowed=["engine/runtime.py"]) == []
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in modules()}
+
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {
+        f"{name}:{node.lineno} {node.name}": body_lines(node)
+        for name, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, Function)
+    }
+
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES} == {}
+
+
+def test_the_public_names_are_sorted_and_documented() -> None:
+    documented = re.findall(r"^\| `(\w+)` \|", section("docs/api.md", "Names"), flags=re.MULTILINE)
+
+    assert list(flask_geneva.__all__) == sorted(flask_geneva.__all__)
+    assert sorted(documented) == list(flask_geneva.__all__)
+
+
+@pytest.mark.parametrize("name", flask_geneva.__all__)
+def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
+    assert getattr(flask_geneva, name).__doc__
+
+
+def test_every_config_key_is_in_the_table_of_the_readme() -> None:
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse((PACKAGE / "config.py").read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    keys = {string for string in strings if re.fullmatch(r"GENEVA_[A-Z_]+[A-Z]", string)}
+
+    assert keys == set(re.findall(r"^\| `(GENEVA_\w+)` \|", section("README.md", "Configuration"), flags=re.MULTILINE))
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module of the package, with its path from the package's folder."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), path
+
+
+def places(found: Callable[[ast.AST], bool], *, allowed: tuple[str, ...] | list[str]) -> list[str]:
+    """Where the package has a node of this kind, outside the files (or folders) where it may."""
+    return [
+        f"{name}:{getattr(node, 'lineno', '?')}"
+        for name, path in modules()
+        if not name.startswith(tuple(allowed))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if found(node)
+    ]
+
+
+def writes_state(node: ast.AST) -> bool:
+    """``row.state = …``, ``setattr(row, "state", …)`` or ``.values(state=…)``."""
+    if isinstance(node, ast.Assign):
+        return any(is_state(part) for target in node.targets for part in ast.walk(target))
+    if isinstance(node, ast.AugAssign | ast.AnnAssign):
+        return is_state(node.target)
+    if not isinstance(node, ast.Call):
+        return False
+    if calls(node, "values"):
+        return any(keyword.arg == "state" for keyword in node.keywords)
+    named = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    return isinstance(node.func, ast.Name) and node.func.id == "setattr" and "state" in named
+
+
+def is_state(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "state"
+
+
+def calls(node: ast.AST, method: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
+
+
+def mentions(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.keyword):
+        return node.arg == name
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def reads_the_clock(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Attribute) or node.attr not in {"now", "utcnow", "today"}:
+        return False
+    owner = node.value
+    return (owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")) in {"datetime", "date"}
+
+
+def body_lines(function: Function) -> int:
+    """The lines of a function without its decorators and its docstring."""
+    lines = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function) is None:
+        return lines
+    docstring = function.body[0]
+    return lines - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
+
+
+def section(page: str, heading: str) -> str:
+    """What stands below a heading of a page, down to the next of its level or above."""
+    text = (ROOT / page).read_text()
+    found = re.search(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^#{{1,2}} |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    assert found, f"{page} has no heading '{heading}'"
+    return found[2]
