@@ -1,0 +1,106 @@
+"""The declarative base of the library's tables and the column types that behave alike on every database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import BigInteger, DateTime, Dialect, Integer, MetaData, String, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+MYSQL_DIALECTS = ("mysql", "mariadb")
+
+NAMING_CONVENTION = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """The parent of the library's mapped classes; separate from the application's models."""
+
+    metadata = MetaData(naming_convention=NAMING_CONVENTION)
+
+
+# SQLite numbers rows by itself only where the key is called INTEGER.
+Key = BigInteger().with_variant(Integer(), "sqlite")
+LongText = Text().with_variant(mysql.MEDIUMTEXT(), *MYSQL_DIALECTS)
+
+
+class UTCDateTime(TypeDecorator[datetime]):
+    """A moment with microseconds: stored in UTC, read as aware UTC. A naive value is refused."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in MYSQL_DIALECTS:
+            return dialect.type_descriptor(mysql.DATETIME(fsp=6))
+        return dialect.type_descriptor(DateTime(timezone=dialect.name == "postgresql"))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"A naive datetime cannot be stored: {value!r}. Give it a time zone, UTC for example.")
+        in_utc = value.astimezone(UTC)
+        return in_utc if dialect.name == "postgresql" else in_utc.replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class ExactString(TypeDecorator[str]):
+    """A string that compares exactly: by case, accents and trailing spaces, on every database.
+
+    MySQL and MariaDB compare without regard to these unless a binary collation that does not pad is named.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, length: int = 255) -> None:
+        super().__init__(length)
+        self.length = length
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name not in MYSQL_DIALECTS:
+            return dialect.type_descriptor(String(self.length))
+        collation = "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
+        return dialect.type_descriptor(mysql.VARCHAR(self.length, charset="utf8mb4", collation=collation))
+
+
+Member = TypeVar("Member", bound=StrEnum)
+
+
+class StateColumn(TypeDecorator[Member], Generic[Member]):
+    """A member of a StrEnum, stored as its text."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, members: type[Member]) -> None:
+        super().__init__(32)
+        self.members = members
+
+    def process_bind_param(self, value: Member | str | None, dialect: Dialect) -> str | None:
+        return None if value is None else str(self.members(value))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Member | None:
+        return None if value is None else self.members(value)
+
+
+MODELS_KEY = "geneva_models"
+
+
+def models_known_to(session: Session | None) -> Callable[[str], type | None] | None:
+    """Return the search among the application's models that the extension gave to its sessions."""
+    return None if session is None else session.info.get(MODELS_KEY)

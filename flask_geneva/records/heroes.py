@@ -1,0 +1,103 @@
+"""The hero of a workflow: how a record is named in the row, and found again."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Column, inspect
+from sqlalchemy.exc import NoInspectionAvailable
+from sqlalchemy.orm import InstanceState, Mapper, Session
+
+from flask_geneva.errors import GenevaError, ReferencedRecordMissing
+from flask_geneva.records.base import models_known_to
+from flask_geneva.records.references import import_class, reference_to
+
+Reference = tuple[str, str]
+
+_READERS: dict[type, Any] = {
+    int: int,
+    str: str,
+    UUID: UUID,
+    Decimal: Decimal,
+    bytes: bytes.fromhex,
+    datetime: datetime.fromisoformat,
+    date: date.fromisoformat,
+}
+
+
+def reference(hero: object, session: Session) -> Reference:
+    """Name a record as (type, id), both text; a composite key is a JSON list. The record must have its key already.
+
+    The type is the class's name where the application knows one model of that name, else ``module:Class``. Of an
+    inheritance tree it is the topmost class, so that a record has one name however it was loaded.
+    """
+    state = _state_of(hero)
+    if not state.identity:
+        raise GenevaError(f"Cannot use {hero!r} as a hero: it is not stored yet. Add it to db.session and flush first.")
+    mapper = state.mapper.base_mapper
+    parts = [_write(part) for part in state.identity]
+    return _type_name(mapper.class_, session), parts[0] if len(parts) == 1 else json.dumps(parts)
+
+
+def load(session: Session, hero_type: str, hero_id: str) -> Any | None:
+    """Read the hero afresh from the database; None when the record is gone.
+
+    :raises ReferencedRecordMissing: when no model of that name is known.
+    """
+    model = _find_class(session, hero_type)
+    if model is None:
+        raise ReferencedRecordMissing(
+            f"Cannot load the hero {hero_type} {hero_id}: no model named '{hero_type}' is known. "
+            f"Import the module that declares it in the application factory, or declare it again."
+        )
+    return session.get(model, _read_key(inspect(model), hero_id), populate_existing=True)
+
+
+def _state_of(hero: object) -> InstanceState[Any]:
+    try:
+        state = inspect(hero)
+    except NoInspectionAvailable:
+        state = None
+    if not isinstance(state, InstanceState):
+        raise GenevaError(f"Cannot use {hero!r} as a hero: it is not a record. Pass an object of a mapped model class.")
+    return state
+
+
+def _type_name(cls: type, session: Session) -> str:
+    find_model = models_known_to(session)
+    if find_model is not None and find_model(cls.__name__) is cls:
+        return cls.__name__
+    return reference_to(cls)
+
+
+def _find_class(session: Session, hero_type: str) -> type | None:
+    find_model = models_known_to(session)
+    found = find_model(hero_type) if find_model is not None else None
+    if found is not None or ":" not in hero_type:
+        return found
+    return import_class(hero_type)
+
+
+def _write(part: object) -> str:
+    if isinstance(part, bytes):
+        return part.hex()
+    return part.isoformat() if isinstance(part, date) else str(part)
+
+
+def _read_key(mapper: Mapper[Any], hero_id: str) -> Any:
+    columns = mapper.primary_key
+    if len(columns) == 1:
+        return _read(columns[0], hero_id)
+    return tuple(_read(column, part) for column, part in zip(columns, json.loads(hero_id), strict=True))
+
+
+def _read(column: Column[Any], text: str) -> Any:
+    try:
+        python_type = column.type.python_type
+    except NotImplementedError:
+        return text
+    return _READERS.get(python_type, str)(text)

@@ -1,0 +1,41 @@
+"""Mapped objects made of rows that were read already, without asking the database again."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import inspect
+from sqlalchemy.orm import Mapper, Session, make_transient_to_detached
+from sqlalchemy.orm.attributes import set_committed_value
+from sqlalchemy.orm.util import identity_key
+
+from flask_geneva.records.saving import Row
+
+Mapped = TypeVar("Mapped")
+
+
+def instance_of(session: Session, cls: type[Mapped], row: Row) -> Mapped:
+    """Return the session's object for the row, with the row's values; an object that is there already is brought up to date.
+
+    Pending changes to such an object must have been flushed.
+    """
+    known = session.identity_map.get(identity_key(cls, row.__dict__["id"]))
+    if known is not None:
+        refresh_from(known, row)
+        return cast("Mapped", known)
+    instance = cast("Mapped", inspect(cls).class_manager.new_instance())
+    cast("Any", instance).__dict__.update(_attributes(inspect(cls), row))
+    make_transient_to_detached(cast("Any", instance))
+    session.add(instance)
+    return instance
+
+
+def refresh_from(instance: object, row: Row) -> None:
+    """Give an object the values of the row, as if it had been loaded."""
+    for key, value in _attributes(inspect(type(instance)), row).items():
+        set_committed_value(instance, key, value)
+
+
+def _attributes(mapper: Mapper[Any], row: Row) -> dict[str, Any]:
+    columns = row.table.c
+    return {mapper.get_property_by_column(columns[key]).key: value for key, value in row.values().items()}

@@ -1,0 +1,86 @@
+"""Rows free of any session, and the statements that store what was changed on them.
+
+The engine reads rows with Core, changes them in memory and stores each with one statement. An UPDATE is guarded by
+the state that was read: where another process moved the row meanwhile, nothing is written and :class:`StaleRow` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar, cast
+
+from sqlalchemy import Connection, CursorResult, Table, bindparam, insert, update
+from sqlalchemy.orm import Session
+
+
+class StaleRow(Exception):
+    """The row is not in the state any more in which it was read."""
+
+
+class Row:
+    """One row of a table with the changes that are not stored yet."""
+
+    table: ClassVar[Table]
+    _changes: dict[str, Any]
+    _stored_state: Any
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.__dict__.update(values)
+        self._changes = {}
+        self._stored_state = values.get("state")
+
+    @property
+    def is_draft(self) -> bool:
+        """Not inserted yet."""
+        return self.__dict__.get("id") is None
+
+    def change(self, **columns: Any) -> None:
+        """Set columns in memory; :func:`save` stores them."""
+        self.__dict__.update(columns)
+        self._changes.update(columns)
+
+    def values(self) -> dict[str, Any]:
+        """Every column that is known, by attribute name."""
+        known = self.__dict__
+        return {key: known[key] for key in self.table.c.keys() if key in known}  # noqa: SIM118
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def draft(kind: type[AnyRow], **columns: Any) -> AnyRow:
+    """Return a row that is yet to be inserted; columns that are not named are NULL."""
+    row = kind(dict.fromkeys(kind.table.c.keys()))
+    row.change(**columns)
+    return row
+
+
+def save(session: Session, *rows: Row | None, now: datetime) -> None:
+    """Insert or update each row that has changes, one statement each; raise :class:`StaleRow` where one was moved."""
+    connection = session.connection()
+    for row in rows:
+        if row is None or not row._changes:
+            continue
+        row.change(updated_at=now)
+        if row.is_draft:
+            _insert(connection, row)
+        else:
+            _update(connection, row)
+        row._changes = {}
+        row._stored_state = row.__dict__.get("state")
+
+
+def _insert(connection: Connection, row: Row) -> None:
+    row.change(created_at=row.__dict__["updated_at"])
+    result = cast("CursorResult[Any]", connection.execute(insert(row.table), row._changes))
+    row.__dict__["id"] = cast("Any", result.inserted_primary_key)[0]
+
+
+def _update(connection: Connection, row: Row) -> None:
+    table = row.table
+    statement = update(table).where(table.c.id == bindparam("row_id"), table.c.state == bindparam("row_state"))
+    parameters = {"row_id": row.__dict__["id"], "row_state": row._stored_state, **row._changes}
+    result = cast("CursorResult[Any]", connection.execute(statement, parameters))
+    if result.rowcount != 1:
+        raise StaleRow(f"{table.name} #{row.__dict__['id']} is not '{row._stored_state}' any more")
