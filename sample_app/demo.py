@@ -63,6 +63,7 @@ class Demo:
 
     def run(self) -> None:
         """Place the three orders and see them through."""
+        self.switch(TURTLE_EXPRESS, down=True)
         at_once = self.place("paid at once", SWIFT_POST, 1, NOTEBOOK)
         self.pay(at_once)
         late = self.place("paid late, told twice", SWIFT_POST, 3, BLUE_INK)
@@ -71,7 +72,7 @@ class Demo:
         self.watch_until(lambda: at_once.state in ENDED, "order 1 to be finished")
         self.pay(late, times=2)
         self.watch_until(lambda: broken.state == "paused", "order 3 to meet its broken carrier")
-        self.repair(TURTLE_EXPRESS)
+        self.switch(TURTLE_EXPRESS, down=False)
         self.flask("geneva", "resume", str(broken.timeline["workflow_id"]))
         self.watch_until(lambda: all(order.state in ENDED for order in self.orders), "all three to be finished")
         if any(order.state != "finished" for order in self.orders):
@@ -91,10 +92,10 @@ class Demo:
         answers = pay(over_http(self.address), order.order_id, order.amount_cents, times)
         say(f"order {order.order_id}: the provider told the shop, which answered {', '.join(map(str, answers))}")
 
-    def repair(self, carrier: int) -> None:
-        """Bring a carrier back into service."""
-        _post(f"{self.address}/carriers/{carrier}", {"down": "no"})
-        say("the carrier is back in service")
+    def switch(self, carrier: int, *, down: bool) -> None:
+        """Take a carrier out of service, or bring it back."""
+        _post(f"{self.address}/carriers/{carrier}", {"down": "yes" if down else "no"})
+        say(f"carrier {carrier} is {'out of' if down else 'back in'} service")
 
     def flask(self, *arguments: str) -> None:
         """Run a ``flask`` command to its end and show what it says."""
@@ -179,7 +180,7 @@ def _environment(folder: Path, stack: ExitStack) -> dict[str, str]:
     if "REDIS_URL" not in environment:
         redis: EmbeddedRedis = stack.enter_context(embedded_redis())
         environment["REDIS_URL"] = redis.url
-        say(f"Redis: {redis.kind} at {redis.url}")
+        say(f"started: {redis.kind} at {redis.url} (process {redis.process.pid})")
     return environment
 
 
@@ -190,6 +191,7 @@ def _child(environment: dict[str, str], log: Path, *arguments: str) -> Iterator[
         child = subprocess.Popen(
             [*FLASK, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
         )
+    say(f"started: flask {' '.join(arguments)} (process {child.pid})")
     try:
         yield child
     except Exception:

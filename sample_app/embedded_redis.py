@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -52,13 +54,16 @@ def free_port() -> int:
 
 
 def end(process: subprocess.Popen[bytes], seconds: float = 10.0) -> None:
-    """Ask a child to stop, and make it stop when it has not done so in time."""
+    """Ask a child to stop; when it has not done so in time, end it with all that it started.
+
+    The child has to lead a process group of its own (``start_new_session=True``).
+    """
     if process.poll() is None:
         process.terminate()
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
