@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, Dialect, String, Text, cast
+from sqlalchemy import JSON, ColumnElement, Dialect, String, Text, cast, type_coerce
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql.operators import OperatorType
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -55,7 +55,7 @@ class JSONColumn(TypeDecorator[Any]):
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Read jsonb as text, since the drivers of PostgreSQL parse it before SQLAlchemy sees it."""
-        return cast(column, Text) if isinstance(self.impl, JSONB) else column
+        return type_coerce(cast(column, Text), self) if isinstance(self.impl, JSONB) else column
 
     def _written(self, value: Any) -> str | None:
         if value is None and self.none_as_null:
@@ -64,12 +64,16 @@ class JSONColumn(TypeDecorator[Any]):
 
     def compare_values(self, x: Any, y: Any) -> bool:
         """Tell whether two values are stored alike; 1, 1.0 and True are not."""
-        return x is y or self._written(x) == self._written(y)
+        try:
+            return x is y or self._written(x) == self._written(y)
+        except TypeError:  # The ORM also compares with its symbols for "no value".
+            return False
 
     def coerce_compared_value(self, op: OperatorType | None, value: Any) -> TypeEngine[Any]:
         """Let the index of ``column["key"]`` be what it is and not JSON."""
         return self.impl_instance.coerce_compared_value(op, value)
 
 
-def _read(text: str | bytes | None) -> Any:
-    return None if text is None else json.loads(text)
+def _read(stored: str | bytes | float | None) -> Any:
+    # SQLite keeps the text of a lone number as a number.
+    return json.loads(stored) if isinstance(stored, str | bytes) else stored

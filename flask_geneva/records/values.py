@@ -52,6 +52,9 @@ def encode(value: object, *, name: str = "payload") -> Structure:
     :param name: what the value is called in an error, which names the place inside it: ``payload['items'][2]``.
     :raises PayloadNotSerializable: the value, or a part of it, is of another type.
     """
+    if type(value) is float:
+        # SQLite would make an integer of a lone 1.0 in a JSON column.
+        return {"$float": repr(value)}
     encoder = _Encoder(name)
     structure = encoder.structure_of(value)
     if encoder.deepest * _LEVELS_EACH > DEEPEST_STRUCTURE and _depth(structure) > DEEPEST_STRUCTURE:
