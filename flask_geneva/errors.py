@@ -121,12 +121,27 @@ class DeadlineExceeded(GenevaError):
         )
 
 
+class InvalidSignal(GenevaError, ValueError):
+    """A signal's name or key is empty, too long or no string; nothing was stored."""
+
+
 class SignalPayloadTooLarge(GenevaError):
     """The serialised payload of a signal is above ``GENEVA_MAX_SIGNAL_PAYLOAD_SIZE``; nothing was stored."""
 
 
 class CursorTooLarge(GenevaError):
     """The serialised cursor of a resumable step is above ``GENEVA_MAX_CURSOR_SIZE``; it was not stored."""
+
+
+class NoProgress(GenevaError):
+    """A resumable step was interrupted again and again without its cursor having moved."""
+
+    def __init__(self, step_name: str, times: int) -> None:
+        self.step_name = step_name
+        super().__init__(
+            f"Step '{step_name}' was interrupted {times} times in a row without its cursor changing. Let it make a "
+            f"checkpoint before it is interrupted (raise max_runtime, or move the cursor in smaller parts), then resume."
+        )
 
 
 class MigrationMissing(GenevaError):

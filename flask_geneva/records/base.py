@@ -14,6 +14,10 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 MYSQL_DIALECTS = ("mysql", "mariadb")
 
+# The binary collation that does not pad has another name on MySQL than on MariaDB, and before it is connected an engine
+# does not know on which it is. Each executes the comment that is meant for it and skips the other.
+EXACT_COLLATION = "/*!80017 utf8mb4_0900_bin */ /*M!100202 utf8mb4_nopad_bin */"
+
 NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -32,6 +36,9 @@ class Base(DeclarativeBase):
 Key = BigInteger().with_variant(Integer(), "sqlite")
 LongText = Text().with_variant(mysql.MEDIUMTEXT(), *MYSQL_DIALECTS)
 
+# Each type below tells with ``ddl_type`` what it is in the database, in SQLAlchemy's own types: a revision that Alembic
+# generates can name those, while it would not import ours.
+
 
 class UTCDateTime(TypeDecorator[datetime]):
     """A moment with microseconds: stored in UTC, read as aware UTC. A naive value is refused."""
@@ -39,10 +46,12 @@ class UTCDateTime(TypeDecorator[datetime]):
     impl = DateTime
     cache_ok = True
 
+    @property
+    def ddl_type(self) -> TypeEngine[Any]:
+        return DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *MYSQL_DIALECTS)
+
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name in MYSQL_DIALECTS:
-            return dialect.type_descriptor(mysql.DATETIME(fsp=6))
-        return dialect.type_descriptor(DateTime(timezone=dialect.name == "postgresql"))
+        return self.ddl_type.dialect_impl(dialect)
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
@@ -71,11 +80,13 @@ class ExactString(TypeDecorator[str]):
         super().__init__(length)
         self.length = length
 
+    @property
+    def ddl_type(self) -> TypeEngine[Any]:
+        exact = mysql.VARCHAR(self.length, charset="utf8mb4", collation=EXACT_COLLATION)
+        return String(self.length).with_variant(exact, *MYSQL_DIALECTS)
+
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name not in MYSQL_DIALECTS:
-            return dialect.type_descriptor(String(self.length))
-        collation = "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
-        return dialect.type_descriptor(mysql.VARCHAR(self.length, charset="utf8mb4", collation=collation))
+        return self.ddl_type.dialect_impl(dialect)
 
 
 Member = TypeVar("Member", bound=StrEnum)
@@ -90,6 +101,10 @@ class StateColumn(TypeDecorator[Member], Generic[Member]):
     def __init__(self, members: type[Member]) -> None:
         super().__init__(32)
         self.members = members
+
+    @property
+    def ddl_type(self) -> TypeEngine[Any]:
+        return String(32)
 
     def process_bind_param(self, value: Member | str | None, dialect: Dialect) -> str | None:
         return None if value is None else str(self.members(value))

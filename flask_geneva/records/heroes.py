@@ -48,13 +48,27 @@ def load(session: Session, hero_type: str, hero_id: str) -> Any | None:
 
     :raises ReferencedRecordMissing: when no model of that name is known.
     """
+    model, key = _place(session, hero_type, hero_id)
+    return session.get(model, key, populate_existing=True)
+
+
+def get(session: Session, hero_type: str, hero_id: str) -> Any | None:
+    """Return the hero as the session knows it, reading it where it does not; None when the record is gone.
+
+    :raises ReferencedRecordMissing: when no model of that name is known.
+    """
+    model, key = _place(session, hero_type, hero_id)
+    return session.get(model, key)
+
+
+def _place(session: Session, hero_type: str, hero_id: str) -> tuple[type, Any]:
     model = _find_class(session, hero_type)
     if model is None:
         raise ReferencedRecordMissing(
             f"Cannot load the hero {hero_type} {hero_id}: no model named '{hero_type}' is known. "
             f"Import the module that declares it in the application factory, or declare it again."
         )
-    return session.get(model, _read_key(inspect(model), hero_id), populate_existing=True)
+    return model, _read_key(inspect(model), hero_id)
 
 
 def _state_of(hero: object) -> InstanceState[Any]:

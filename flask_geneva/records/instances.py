@@ -15,18 +15,30 @@ Mapped = TypeVar("Mapped")
 
 
 def instance_of(session: Session, cls: type[Mapped], row: Row) -> Mapped:
-    """Return the session's object for the row, with the row's values; an object that is there already is brought up to date.
+    """Return the session's object for the row, with the row's values.
 
-    Pending changes to such an object must have been flushed.
+    An object that the session holds already is brought up to date: pending changes to it must have been flushed.
     """
     known = session.identity_map.get(identity_key(cls, row.__dict__["id"]))
     if known is not None:
         refresh_from(known, row)
         return cast("Mapped", known)
+    instance = _made_of(cls, row)
+    session.add(instance)
+    return instance
+
+
+def free_instance_of(session: Session, cls: type[Mapped], row: Row) -> Mapped:
+    """Return an object of the row beside the one that the session may hold; it reads references through the session."""
+    instance = _made_of(cls, row)
+    cast("Any", instance)._reading_session = session
+    return instance
+
+
+def _made_of(cls: type[Mapped], row: Row) -> Mapped:
     instance = cast("Mapped", inspect(cls).class_manager.new_instance())
     cast("Any", instance).__dict__.update(_attributes(inspect(cls), row))
     make_transient_to_detached(cast("Any", instance))
-    session.add(instance)
     return instance
 
 

@@ -35,10 +35,13 @@ class JSONColumn(TypeDecorator[Any]):
         """Tell the ORM that a None that was set is a value, and no column that was left out."""
         return not self.none_as_null
 
+    @property
+    def ddl_type(self) -> TypeEngine[Any]:
+        jsonb = JSONB(none_as_null=self.none_as_null)
+        return JSON(none_as_null=self.none_as_null).with_variant(jsonb, "postgresql")
+
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(JSONB(none_as_null=self.none_as_null))
-        return dialect.type_descriptor(JSON(none_as_null=self.none_as_null))
+        return self.ddl_type.dialect_impl(dialect)
 
     # The serializers that an app gives to its engine (for decimals, or for speed) would change what is stored and
     # read, so the whole way is overridden here and none of the dialect's processors runs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.orm import Mapped, object_session, relationship
+from sqlalchemy.orm import Mapped, Session, object_session, relationship
 
 from flask_geneva.records.base import Base, models_known_to
 from flask_geneva.records.saving import Row
@@ -60,6 +60,7 @@ class Signal(Base):
 
     # Set on the object that a second delivery returns; it is not stored.
     duplicate_delivery: bool = False
+    _reading_session: Session | None = None
 
     @property
     def payload(self) -> Any:
@@ -67,7 +68,7 @@ class Signal(Base):
 
         :raises ReferencedRecordMissing: when it refers to a record or a class that is gone.
         """
-        session = object_session(self)
+        session = object_session(self) or self._reading_session
         return decode(self.stored_payload, session, models_known_to(session))
 
     def __repr__(self) -> str:

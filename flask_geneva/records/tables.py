@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -13,17 +15,24 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Table,
-    false,
     text,
 )
+from sqlalchemy.sql.elements import conv
+from sqlalchemy.sql.schema import BLANK_SCHEMA
 
 from flask_geneva.records.base import MYSQL_DIALECTS, Base, ExactString, Key, LongText, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.states import Outcome, PendingRequest, SignalState, StepState, WorkflowState
 
-# The conditions of the two unique indexes that promise 1 rests on; written as SQL, since DDL takes no parameters.
-ONE_ACTIVE = "state IN ('scheduled', 'in_progress')"
-ONE_ONGOING = "state IN ('ready', 'performing', 'paused') AND allow_multiple = {false}"
+# SQLite gives the number of a deleted row away again unless it is told to count on.
+OPTIONS = {
+    "sqlite_autoincrement": True,
+    **{
+        f"{name}_{option}": value
+        for name in MYSQL_DIALECTS
+        for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"))
+    },
+}
 
 workflows = Table(
     "geneva_workflows",
@@ -42,13 +51,10 @@ workflows = Table(
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     Column("metadata", JSONColumn(none_as_null=True), key="details"),
-    Index("ix_geneva_workflows_hero", "hero_type", "hero_id"),
-    Index("ix_geneva_workflows_type_state", "type", "state"),
-    Index("ix_geneva_workflows_state_transitioned_at", "state", "transitioned_at"),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    Index(conv("ix_geneva_workflows_hero"), "hero_type", "hero_id"),
+    Index(conv("ix_geneva_workflows_type_state"), "type", "state"),
+    Index(conv("ix_geneva_workflows_state_transitioned_at"), "state", "transitioned_at"),
+    **OPTIONS,
 )
 
 step_executions = Table(
@@ -83,14 +89,11 @@ step_executions = Table(
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     Column("metadata", JSONColumn(none_as_null=True), key="details"),
-    Index("ix_geneva_step_executions_workflow_id_state", "workflow_id", "state"),
-    Index("ix_geneva_step_executions_state_scheduled_for", "state", "scheduled_for"),
-    Index("ix_geneva_step_executions_signal_id", "signal_id"),
-    Index("ix_geneva_step_executions_deadline_at", "deadline_at"),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    Index(conv("ix_geneva_step_executions_workflow_id_state"), "workflow_id", "state"),
+    Index(conv("ix_geneva_step_executions_state_scheduled_for"), "state", "scheduled_for"),
+    Index(conv("ix_geneva_step_executions_signal_id"), "signal_id"),
+    Index(conv("ix_geneva_step_executions_deadline_at"), "deadline_at"),
+    **OPTIONS,
 )
 
 signals = Table(
@@ -108,57 +111,94 @@ signals = Table(
     Column("consumed_at", UTCDateTime),
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
-    Index("uq_geneva_signals_delivery", "workflow_id", "name", "idempotency_key", unique=True),
-    Index("ix_geneva_signals_workflow_id_state", "workflow_id", "state"),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    Index(conv("uq_geneva_signals_delivery"), "workflow_id", "name", "idempotency_key", unique=True),
+    Index(conv("ix_geneva_signals_workflow_id_state"), "workflow_id", "state"),
+    **OPTIONS,
 )
 
 TABLES = (workflows, step_executions, signals)
 
 
+@dataclass(frozen=True, kw_only=True)
+class UniqueWhere:
+    """A unique index that holds within a condition; the conditions are SQL texts, since DDL takes no parameters."""
+
+    table: Table
+    name: str
+    columns: tuple[str, ...]
+    where: str
+    mysql_where: str
+
+
+# MySQL shows the texts of a generated column with their character set; written so, the comparison of schemas is silent.
+ACTIVE = "state IN ('scheduled', 'in_progress')"
+MYSQL_ACTIVE = "state IN (_utf8mb4'scheduled', _utf8mb4'in_progress')"
+ONGOING = "state IN ('ready', 'performing', 'paused') AND NOT allow_multiple"
+MYSQL_ONGOING = "state IN (_utf8mb4'ready', _utf8mb4'performing', _utf8mb4'paused') AND allow_multiple = 0"
+
+UNIQUE_WHERE = (
+    UniqueWhere(
+        table=step_executions,
+        name="one_active",
+        columns=("workflow_id",),
+        where=ACTIVE,
+        mysql_where=MYSQL_ACTIVE,
+    ),
+    UniqueWhere(
+        table=workflows,
+        name="one_ongoing",
+        columns=("type", "hero_type", "hero_id"),
+        where=ONGOING,
+        mysql_where=MYSQL_ONGOING,
+    ),
+    # NULLs are distinct in a unique index, so workflows without a hero need one of their own.
+    UniqueWhere(
+        table=workflows,
+        name="one_ongoing_heroless",
+        columns=("type",),
+        where=f"{ONGOING} AND hero_id IS NULL",
+        mysql_where=f"{MYSQL_ONGOING} AND hero_id IS NULL",
+    ),
+)
+
+
 def register_tables(metadata: MetaData, dialect_name: str) -> list[Table]:
-    """Make the tables known to an application's metadata, in the form that its database needs; once per metadata.
+    """Make the tables known to an application's metadata, in the form that its database needs.
 
-    The copies are for DDL (``create_all``, Alembic); statements are made of the tables of this module.
+    The copies are for DDL (``create_all``, Alembic); statements are made of the tables of this module. Copies that were
+    made for another kind of database are replaced, for a metadata that serves two applications.
     """
-    copies = []
-    for table in TABLES:
-        if table.name not in metadata.tables:
-            table.to_metadata(metadata)
-            _add_unique_slots(metadata.tables[table.name], dialect_name)
-        copies.append(metadata.tables[table.name])
-    return copies
-
-
-def _add_unique_slots(table: Table, dialect_name: str) -> None:
     mysql = dialect_name in MYSQL_DIALECTS
-    if table.name == step_executions.name:
-        add = _slot_column if mysql else _partial_index
-        add(table, "one_active", ONE_ACTIVE, ["workflow_id"])
-    elif table.name == workflows.name:
-        add = _slot_column if mysql else _partial_index
-        ongoing = ONE_ONGOING.format(false=str(false()) if dialect_name == "postgresql" else "0")
-        add(table, "one_ongoing", ongoing, ["type", "hero_type", "hero_id"])
-        # NULLs are distinct in a unique index, so workflows without a hero have a slot of their own.
-        add(table, "one_ongoing_heroless", f"{ongoing} AND hero_id IS NULL", ["type"])
+    registered = [metadata.tables[table.name] for table in TABLES if table.name in metadata.tables]
+    if len(registered) == len(TABLES) and registered[0].info.get("mysql") == mysql:
+        return registered
+    for table in reversed(registered):
+        metadata.remove(table)
+    return [_copy(table, metadata, mysql=mysql) for table in TABLES]
 
 
-def _partial_index(table: Table, name: str, condition: str, columns: list[str]) -> None:
-    where = text(condition)
-    Index(
-        f"uq_{table.name}_{name}",
-        *(table.c[column] for column in columns),
-        unique=True,
-        postgresql_where=where,
-        sqlite_where=where,
-    )
+def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
+    # Our statements name no schema, so the tables stay out of the one that the metadata may have.
+    copy = table.to_metadata(metadata, schema=BLANK_SCHEMA)
+    copy.info["mysql"] = mysql
+    for column in copy.columns:
+        column.type = getattr(column.type, "ddl_type", column.type)
+    for unique in UNIQUE_WHERE:
+        if unique.table is table:
+            add = _add_slot if mysql else _add_partial_index
+            add(copy, unique)
+    return copy
 
 
-def _slot_column(table: Table, name: str, condition: str, columns: list[str]) -> None:
+def _add_partial_index(table: Table, unique: UniqueWhere) -> None:
+    where = text(unique.where)
+    columns = (table.c[column] for column in unique.columns)
+    Index(conv(f"uq_{table.name}_{unique.name}"), *columns, unique=True, postgresql_where=where, sqlite_where=where)
+
+
+def _add_slot(table: Table, unique: UniqueWhere) -> None:
     """MySQL and MariaDB have no partial index: a generated column is 1 inside the condition and NULL outside."""
-    slot = Column(f"{name}_slot", SmallInteger, Computed(f"CASE WHEN {condition} THEN 1 END", persisted=True))
+    within = Computed(f"CASE WHEN {unique.mysql_where} THEN 1 END", persisted=True)
+    slot = Column(f"{unique.name}_slot", SmallInteger, within)
     table.append_column(slot)
-    Index(f"uq_{table.name}_{name}", *(table.c[column] for column in columns), slot, unique=True)
+    Index(conv(f"uq_{table.name}_{unique.name}"), *(table.c[column] for column in unique.columns), slot, unique=True)

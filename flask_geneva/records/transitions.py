@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from flask_geneva.errors import InvalidStateTransition
-from flask_geneva.records.saving import Row
+from flask_geneva.records.saving import Row, draft
 from flask_geneva.records.signal import SignalRow
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.workflow_row import WorkflowRow
@@ -31,6 +31,22 @@ _STAMPED_BY_STATE = {
     StepState.SKIPPED: "skipped_at",
 }
 _RESTING = (WorkflowState.PAUSED, WorkflowState.FINISHED, WorkflowState.CANCELED)
+
+
+def new_workflow(**columns: Any) -> WorkflowRow:
+    """Return a workflow that is ready, yet to be inserted."""
+    return draft(WorkflowRow, state=WorkflowState.READY, **columns)
+
+
+def new_execution(**columns: Any) -> ExecutionRow:
+    """Return an execution that is scheduled, yet to be inserted."""
+    counters = {"completed_iterations": 0, "error_reattempts": 0, "death_reattempts": 0, "stalled_runs": 0}
+    return draft(ExecutionRow, state=StepState.SCHEDULED, **{**counters, **columns})
+
+
+def new_signal(**columns: Any) -> SignalRow:
+    """Return a signal that is pending, yet to be inserted."""
+    return draft(SignalRow, state=SignalState.PENDING, claimed=0, consumed=0, **columns)
 
 
 def move_workflow(row: WorkflowRow, state: WorkflowState, *, now: datetime) -> None:

@@ -1,0 +1,1 @@
+"""What happens to one workflow: an attempt is prepared, performed and finalised; the verbs act from outside."""

@@ -1,0 +1,74 @@
+"""One attempt at a step while a worker has it in hand, and the object that the user's code sees as ``self``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from flask_geneva.definition.steps import StepDefinition
+from flask_geneva.engine.runtime import Runtime
+from flask_geneva.logs import StepLogger, logger_for
+from flask_geneva.records.instances import instance_of
+from flask_geneva.records.signal import Signal
+from flask_geneva.records.step_execution import ExecutionRow, StepExecution
+from flask_geneva.records.workflow_row import WorkflowRow
+
+
+@dataclass
+class Attempt:
+    """An execution with all that belongs to it."""
+
+    runtime: Runtime
+    session: Session
+    workflow: WorkflowRow
+    execution: ExecutionRow
+    workflow_class: type[Any]
+    step: StepDefinition
+    iteration: Any = field(default=None)
+
+    @cached_property
+    def logger(self) -> StepLogger:
+        """A logger whose lines name the workflow, the hero, the execution and the step."""
+        return logger_for(
+            workflow_type=self.workflow.type,
+            workflow_id=self.workflow.id,
+            hero_type=self.workflow.hero_type,
+            hero_id=self.workflow.hero_id,
+            execution_id=self.execution.id,
+            step_name=self.execution.step_name,
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What every event about this attempt says."""
+        return {
+            "workflow_id": self.workflow.id,
+            "workflow_class": self.workflow.type,
+            "execution_id": self.execution.id,
+            "step_name": self.execution.step_name,
+        }
+
+    def received_signal(self) -> Signal | None:
+        """Read the signal that the attempt handles."""
+        if self.execution.signal_id is None:
+            return None
+        return self.session.get(Signal, self.execution.signal_id)
+
+    def step_execution(self) -> StepExecution:
+        """Return the mapped object of the execution."""
+        return instance_of(self.session, StepExecution, self.execution)
+
+    @contextmanager
+    def bound(self) -> Iterator[Any]:
+        """Yield a fresh workflow object that knows this attempt, so that its verbs end the step."""
+        workflow = instance_of(self.session, self.workflow_class, self.workflow)
+        workflow._attempt = self
+        try:
+            yield workflow
+        finally:
+            workflow._attempt = None

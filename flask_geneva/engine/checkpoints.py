@@ -1,0 +1,93 @@
+"""Checkpoints: the cursor stored with the step's own writes, in one UPDATE and one commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import bindparam, exists, update
+
+from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.run import Run
+from flask_geneva.engine.transactions import lock_both
+from flask_geneva.errors import CursorTooLarge
+from flask_geneva.records.base import models_known_to
+from flask_geneva.records.tables import step_executions, workflows
+from flask_geneva.records.values import check_size, decode, encode
+from flask_geneva.states import StepState, WorkflowState
+
+_OWN = update(step_executions).where(
+    step_executions.c.id == bindparam("row_id"), step_executions.c.state == StepState.IN_PROGRESS
+)
+# It stores nothing where an operator asked for a stop, or the attempt was taken from this worker: one statement
+# both stores and looks.
+_UNDISTURBED = _OWN.where(
+    exists().where(
+        workflows.c.id == bindparam("of_workflow"),
+        workflows.c.state == WorkflowState.PERFORMING,
+        workflows.c.pending_request.is_(None),
+    )
+)
+
+
+class Checkpoints:
+    """The cursor of one execution, and how it gets into the database."""
+
+    def __init__(self, run: Run, attempt: Attempt) -> None:
+        self._run = run
+        self._attempt = attempt
+        self.session = attempt.session
+        self._first = attempt.execution.cursor_value
+        self._structure = self._first
+        self.cursor: Any = decode(self._first, self.session, models_known_to(self.session))
+        self.count = 0
+        self.total: int | None = attempt.execution.iteration_total
+        self.asked_to_stop = False
+
+    @property
+    def has_progressed(self) -> bool:
+        """Whether the stored cursor differs from the one that this execution began with."""
+        return bool(self._structure != self._first)
+
+    def move(self, value: object) -> None:
+        """Set the cursor in memory, when it can be stored."""
+        structure = encode(value, name="cursor")
+        limit = self._run.runtime.settings.max_cursor_size
+        check_size(structure, limit, CursorTooLarge, "GENEVA_MAX_CURSOR_SIZE", "the cursor")
+        self.cursor = value
+        self._structure = structure
+
+    def make(self) -> None:
+        """Store and commit. ``asked_to_stop`` is set where an operator wants so, or the attempt is fenced."""
+        self.count += 1
+        self.session.flush()
+        if not self._write(_UNDISTURBED, of_workflow=self._attempt.workflow.id):
+            self.asked_to_stop = True
+            lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)
+            if not self._write(_OWN):
+                # Fenced: what the step wrote since the last checkpoint is left to the end of the attempt to roll back.
+                return
+        self._commit()
+
+    def store_cursor(self) -> None:
+        """Store the cursor without a commit, which the end of the attempt makes."""
+        self.session.flush()
+        self._write(_OWN)
+
+    def _write(self, statement: Any, **extra: int) -> bool:
+        values = {
+            "cursor_value": self._structure,
+            "completed_iterations": self.count,
+            "iteration_total": self.total,
+            "updated_at": self._run.runtime.now(),
+        }
+        parameters = {"row_id": self._attempt.execution.id, **extra, **values}
+        return bool(self.session.connection().execute(statement, parameters).rowcount)
+
+    def _commit(self) -> None:
+        """Commit without expiring what is loaded: each record of a page would be read a second time."""
+        expires = self.session.expire_on_commit
+        self.session.expire_on_commit = False
+        try:
+            self.session.commit()
+        finally:
+            self.session.expire_on_commit = expires

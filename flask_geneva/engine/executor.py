@@ -1,0 +1,179 @@
+"""The three phases in order, with their commits, and the straight run from one due step to the next."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from flask_geneva import events
+from flask_geneva.definition.verdicts import Reattempted, Verdict
+from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.finalization import conclude
+from flask_geneva.engine.outbox import announce_after_commit
+from flask_geneva.engine.performance import fail, perform
+from flask_geneva.engine.preparation import Ended, Start, prepare
+from flask_geneva.engine.run import Run
+from flask_geneva.engine.scheduling import job_options, store
+from flask_geneva.engine.transactions import is_transient, lock_both, lock_execution, retry_transient
+from flask_geneva.records.saving import StaleRow, save
+from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.transitions import move_execution, move_workflow
+from flask_geneva.records.workflow_row import WorkflowRow
+from flask_geneva.states import StepState, WorkflowState
+
+logger = logging.getLogger(__name__)
+
+
+def execute(run: Run, execution_id: int) -> None:
+    """Run one execution, and straight on what is due after it. Commits; holds no lock while a step's code runs.
+
+    The error of a step that its policy reports is left in ``run.error_to_report`` after everything is committed.
+    A second call for the same execution does nothing.
+    """
+    attempt = retry_transient(run.session, lambda: _begin(run, execution_id))
+    while attempt is not None:
+        started = time.monotonic()
+        events.send(events.step_started, run.runtime.app, **attempt.facts)
+        verdict = perform(run, attempt)
+        ended, attempt = attempt, _end(run, attempt, verdict)
+        _tell_end(run, ended, verdict, time.monotonic() - started)
+
+
+def _begin(run: Run, execution_id: int) -> Attempt | None:
+    run.refresh_clock()
+    pair = lock_execution(run.session, execution_id)
+    if pair is None:
+        run.session.rollback()
+        logger.warning("There is no step execution #%s any more; its job has nothing to do.", execution_id)
+        return None
+    attempt = _advance(run, *pair)
+    _commit(run)
+    return attempt
+
+
+def _end(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
+    """Commit the step's writes with its ending; where the database refuses, end it by that error instead."""
+    try:
+        return _finalise(run, attempt, verdict)
+    except StaleRow:
+        return _fenced(run, attempt)
+    except Exception as error:
+        run.session.rollback()
+        if is_transient(error):
+            attempt.logger.warning("The database refused the step's commit for now, so it is run again: %s", error)
+            second = _run_again(error)
+        else:
+            second = fail(run, attempt, error)
+    return retry_transient(run.session, lambda: _finalise(run, attempt, second))
+
+
+def _run_again(error: Exception) -> Verdict:
+    """The step did nothing wrong, so this attempt does not count."""
+    return Reattempted(reason="transient_db_error", error=error)
+
+
+def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
+    run.session.flush()
+    run.refresh_clock()
+    pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
+    if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
+        return _fenced(run, attempt)
+    workflow, execution = pair
+    follower = conclude(run, workflow, execution, verdict)
+    save(run.session, execution, now=run.now)
+    _note_error(run, verdict)
+    attempt_ahead = _follow(run, workflow, execution, follower)
+    _announce(run, workflow)
+    _commit(run)
+    return attempt_ahead
+
+
+def _fenced(run: Run, attempt: Attempt) -> None:
+    run.session.rollback()
+    attempt.logger.warning("Fenced: the execution was taken from this worker, so what it did is rolled back.")
+
+
+def _follow(run: Run, workflow: WorkflowRow, ended: ExecutionRow, follower: ExecutionRow | None) -> Attempt | None:
+    if follower is None or not _goes_straight_on(run, workflow, ended, follower):
+        store(run.runtime, run.session, workflow, follower, now=run.now)
+        return None
+    return _advance(run, workflow, follower)
+
+
+def _advance(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Attempt | None:
+    """Prepare the execution, and what follows it while it ends without running; save; return what is to run."""
+    while True:
+        decision = prepare(run, workflow, execution)
+        if isinstance(decision, Start):
+            return _start(run, decision.attempt)
+        if not isinstance(decision, Ended):
+            store(run.runtime, run.session, workflow, execution, now=run.now)
+            return None
+        follower = conclude(run, workflow, execution, decision.verdict)
+        save(run.session, execution, now=run.now)
+        _note_error(run, decision.verdict)
+        if follower is None or not _goes_straight_on(run, workflow, execution, follower):
+            store(run.runtime, run.session, workflow, follower, now=run.now)
+            _announce(run, workflow)
+            return None
+        execution = follower
+
+
+def _start(run: Run, attempt: Attempt) -> Attempt:
+    workflow, execution = attempt.workflow, attempt.execution
+    move_execution(execution, StepState.IN_PROGRESS, now=run.now)
+    if run.job_id is not None:
+        execution.change(job_id=run.job_id)
+    move_workflow(workflow, WorkflowState.PERFORMING, now=run.now)
+    workflow.change(current_step_name=execution.step_name)
+    if workflow.started_at is None:
+        workflow.change(started_at=run.now)
+    save(run.session, execution, workflow, now=run.now)
+    return attempt
+
+
+def _goes_straight_on(run: Run, workflow: WorkflowRow, ended: ExecutionRow, follower: ExecutionRow) -> bool:
+    """Whether this job may run the follower: due, of the same options, no error to report, and time left."""
+    if workflow.state is not WorkflowState.READY or run.error_to_report is not None or not run.has_time_left:
+        return False
+    if follower.scheduled_for > run.now and not run.ignores_time:
+        return False
+    if follower.step_name == ended.step_name:
+        return True
+    runtime = run.runtime
+    return job_options(runtime, workflow, ended.step_name) == job_options(runtime, workflow, follower.step_name)
+
+
+def _note_error(run: Run, verdict: Verdict) -> None:
+    run.last_error = getattr(verdict, "error", None)
+    if run.last_error is not None and getattr(verdict, "report", False):
+        run.error_to_report = run.last_error
+
+
+def _announce(run: Run, workflow: WorkflowRow) -> None:
+    signal = {
+        WorkflowState.PAUSED: events.workflow_paused,
+        WorkflowState.FINISHED: events.workflow_finished,
+        WorkflowState.CANCELED: events.workflow_canceled,
+    }.get(workflow.state)
+    if signal is not None:
+        facts = {"workflow_id": workflow.id, "workflow_class": workflow.type}
+        announce_after_commit(run.runtime, run.session, signal, **facts)
+
+
+def _commit(run: Run) -> None:
+    """Forget every loaded object and commit: nothing in memory survives between steps, nothing is to be expired."""
+    session = run.session
+    session.flush()
+    session.expunge_all()
+    session.commit()
+
+
+def _tell_end(run: Run, attempt: Attempt, verdict: Verdict, seconds: float) -> None:
+    if not events.step_finished.receivers:
+        return
+    error = getattr(verdict, "error", None)
+    outcome = type(verdict).__name__.lower()
+    events.send(
+        events.step_finished, run.runtime.app, **attempt.facts, duration=seconds, outcome=outcome, exception=error
+    )

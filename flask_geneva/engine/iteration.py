@@ -1,0 +1,224 @@
+"""The object that a resumable step receives: its cursor, its checkpoints, and the loops that make them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
+
+from sqlalchemy import Select
+
+from flask_geneva.definition.durations import read_duration
+from flask_geneva.definition.flow_control import FlowControl
+from flask_geneva.definition.verdicts import Suspended
+from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.checkpoints import Checkpoints
+from flask_geneva.engine.keyset import CursorColumns, Keyset
+from flask_geneva.engine.run import Run
+from flask_geneva.errors import InvalidStateError, StepConfigurationError
+
+Item = TypeVar("Item")
+Every = int | timedelta
+
+
+class IterableStep:
+    """How far a resumable step is, and how it says so.
+
+    A checkpoint stores the cursor and counts an iteration, and commits both together with the step's own writes, so
+    that the work on each item is done exactly once in the application's database. After it the step may be stopped:
+    by an operator, by its limits, or because the worker is to end. It goes on from the cursor in a new execution.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, *, resumed: bool, limits: Limits) -> None:
+        self._checkpoints = checkpoints
+        self._limits = limits
+        self.resumed = resumed
+        self.advanced = False
+
+    @property
+    def cursor(self) -> Any:
+        """Where the step is; None before the first checkpoint of its chain."""
+        return self._checkpoints.cursor
+
+    @property
+    def iterations(self) -> int:
+        """How many checkpoints this execution has made."""
+        return self._checkpoints.count
+
+    @property
+    def total(self) -> int | None:
+        """How many iterations there will be in the whole chain, for people who look; stored with the next checkpoint."""
+        return self._checkpoints.total
+
+    @total.setter
+    def total(self, value: int | None) -> None:
+        self._checkpoints.total = value
+
+    def set(self, value: object) -> None:
+        """Move the cursor and make a checkpoint. Commits; may end the step here.
+
+        :raises CursorTooLarge: above ``GENEVA_MAX_CURSOR_SIZE``.
+        :raises PayloadNotSerializable: for a value that cannot be stored.
+        """
+        self._move(value)
+        self.checkpoint()
+
+    def advance(self) -> None:
+        """Add one to the cursor, which must be an integer, and make a checkpoint. Commits; may end the step here."""
+        if not isinstance(self.cursor, int) or isinstance(self.cursor, bool):
+            raise InvalidStateError(
+                f"Cannot advance the cursor {self.cursor!r}: advance() requires an integer cursor. "
+                f"Give it one with set(0), or move it with set(value)."
+            )
+        self.set(self.cursor + 1)
+
+    def checkpoint(self) -> None:
+        """Store the cursor and the step's own writes, and look whether to stop. Commits; may end the step here."""
+        self._checkpoints.make()
+        if self._checkpoints.asked_to_stop or self._limits.are_reached(self._checkpoints.count):
+            self._stop()
+
+    def skip_to(self, value: object, wait: timedelta | float | None = None) -> NoReturn:
+        """Move the cursor and end this execution; a new one goes on from there, after ``wait``."""
+        duration = read_duration(wait, what="skip_to(wait=...)")
+        self._move(value)
+        self._checkpoints.store_cursor()
+        self._stop(duration)
+
+    def suspend(self, wait: timedelta | float | None = None) -> NoReturn:
+        """End this execution; a new one goes on from the last checkpoint, after ``wait``."""
+        self._stop(read_duration(wait, what="suspend(wait=...)"))
+
+    def iterate_over(self, sequence: Iterable[Item], checkpoint_every: Every = 1) -> Iterator[Item]:
+        """Yield the items that are left, with the index of the next one as cursor."""
+        start = self.cursor or 0
+        if not isinstance(start, int):
+            raise InvalidStateError(f"Cannot iterate over a sequence from the cursor {start!r}: it is no index.")
+        items: Iterable[Item] = (
+            itertools.islice(sequence, start, None) if not isinstance(sequence, Sequence) else _from(sequence, start)
+        )
+        with self._pacing(checkpoint_every) as pace:
+            for index, item in enumerate(items, start):
+                yield item
+                self._move(index + 1)
+                pace()
+
+    def iterate_over_records(
+        self,
+        select: Select[tuple[Item]],
+        cursor: CursorColumns = None,
+        batch_size: int = 1000,
+        checkpoint_every: Every = 1,
+    ) -> Iterator[Item]:
+        """Yield the records of the query in the order of the cursor columns, the primary key where none are named.
+
+        The columns must be unique together and never NULL; rows that are added behind the cursor are not seen.
+        """
+        keyset = Keyset(select, cursor)
+        with self._pacing(checkpoint_every) as pace:
+            for page in keyset.pages(self._checkpoints.session, self.cursor, batch_size):
+                for record, key in page:
+                    yield record
+                    self._move(key)
+                    pace()
+
+    def iterate_over_batches(
+        self,
+        select: Select[tuple[Item]],
+        batch_size: int = 1000,
+        cursor: CursorColumns = None,
+        checkpoint_every: Every = 1,
+    ) -> Iterator[list[Item]]:
+        """Yield lists of at most ``batch_size`` records, and make a checkpoint after each list."""
+        keyset = Keyset(select, cursor)
+        with self._pacing(checkpoint_every) as pace:
+            for page in keyset.pages(self._checkpoints.session, self.cursor, batch_size):
+                yield [record for record, _ in page]
+                self._move(page[-1][1])
+                pace()
+
+    def _move(self, value: object) -> None:
+        self._checkpoints.move(value)
+        self.advanced = True
+
+    def _stop(self, wait: timedelta | None = None) -> NoReturn:
+        raise FlowControl(Suspended(wait=wait, progressed=self._checkpoints.has_progressed))
+
+    @contextmanager
+    def _pacing(self, every: Every) -> Iterator[Callable[[], None]]:
+        """Make a checkpoint at each call that is due, and one for the rest when the loop is through."""
+        pace = _Pace(every)
+
+        def step() -> None:
+            if pace.is_due():
+                self.checkpoint()
+
+        yield step
+        if pace.has_rest:
+            self.checkpoint()
+
+
+class Limits:
+    """When a resumable step has done enough for one execution."""
+
+    def __init__(self, run: Run, *, max_iterations: int | None, max_runtime: timedelta | None) -> None:
+        self._run = run
+        self._max_iterations = max_iterations
+        self._max_seconds = None if max_runtime is None else max_runtime.total_seconds()
+        self._started = time.monotonic()
+
+    def are_reached(self, iterations: int) -> bool:
+        """Whether to stop after that many iterations."""
+        if self._run.iteration_limit is not None:
+            return iterations >= self._run.iteration_limit
+        if self._run.ignores_limits:
+            return False
+        if self._max_iterations is not None and iterations >= self._max_iterations:
+            return True
+        if self._max_seconds is not None and time.monotonic() - self._started > self._max_seconds:
+            return True
+        return self._run.is_stopping()
+
+
+class _Pace:
+    """Counts items, or looks at the clock, to say when a checkpoint is due."""
+
+    def __init__(self, every: Every) -> None:
+        if isinstance(every, bool) or not isinstance(every, int | timedelta) or not every > type(every)(0):
+            raise StepConfigurationError(
+                f"checkpoint_every must be a positive number of items or a positive timedelta, not {every!r}."
+            )
+        self._every = every
+        self._last = time.monotonic()
+        self._items = 0
+
+    @property
+    def has_rest(self) -> bool:
+        return self._items > 0
+
+    def is_due(self) -> bool:
+        self._items += 1
+        if isinstance(self._every, timedelta):
+            due = time.monotonic() - self._last >= self._every.total_seconds()
+        else:
+            due = self._items >= self._every
+        if due:
+            self._items = 0
+            self._last = time.monotonic()
+        return due
+
+
+def iteration_of(run: Run, attempt: Attempt) -> IterableStep:
+    """Make the object that the attempt's step receives."""
+    limits = Limits(run, max_iterations=attempt.step.max_iterations, max_runtime=attempt.step.max_runtime)
+    resumed = attempt.execution.continues_from_id is not None
+    return IterableStep(Checkpoints(run, attempt), resumed=resumed, limits=limits)
+
+
+def _from(sequence: Sequence[Item], start: int) -> Iterator[Item]:
+    return (sequence[index] for index in range(start, len(sequence)))
+
+

@@ -1,0 +1,106 @@
+"""What must happen after the commit: jobs to send, events to announce.
+
+Notes are kept in ``session.info``, each with the savepoint that it was made in. A released savepoint hands its notes to
+its parent, one that is rolled back takes them along, and the outermost commit acts on what is left. A session cannot
+run SQL at that moment, so a note holds all that it needs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.orm import Session, SessionTransaction
+
+from flask_geneva import events
+from flask_geneva.engine.runtime import JobRequest, Runtime
+
+logger = logging.getLogger(__name__)
+
+_NOTES = "geneva_outbox"
+
+
+@dataclass
+class _Note:
+    savepoint: SessionTransaction | None
+    runtime: Runtime
+    request: JobRequest | None = None
+    announce: Callable[[], None] | None = None
+
+
+def listen(sessions: Any) -> None:
+    """Attach the outbox to the sessions of a Flask-SQLAlchemy object; a second call changes nothing."""
+    if event.contains(sessions, "after_commit", _after_commit):
+        return
+    event.listen(sessions, "after_commit", _after_commit)
+    event.listen(sessions, "after_transaction_end", _after_transaction_end)
+
+
+def enqueue_after_commit(runtime: Runtime, session: Session, request: JobRequest) -> None:
+    """Send the job once everything around is committed."""
+    _note(session, _Note(session.get_nested_transaction(), runtime, request=request))
+
+
+def announce_after_commit(runtime: Runtime, session: Session, signal: Any, **facts: Any) -> None:
+    """Send the event once everything around is committed; its facts must be plain values."""
+    if not signal.receivers:
+        return
+    _note(
+        session,
+        _Note(session.get_nested_transaction(), runtime, announce=lambda: events.send(signal, runtime.app, **facts)),
+    )
+
+
+def _note(session: Session, note: _Note) -> None:
+    session.info.setdefault(_NOTES, []).append(note)
+
+
+def _after_commit(session: Session) -> None:
+    notes: list[_Note] = session.info.get(_NOTES) or []
+    if not notes:
+        return
+    released = session.get_nested_transaction()
+    if released is None:
+        session.info[_NOTES] = []
+        _act_on(notes)
+        return
+    parent = released.parent if released.parent is not None and released.parent.nested else None
+    for note in notes:
+        if note.savepoint is released:
+            note.savepoint = parent
+
+
+def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:
+    """Drop what was noted in a transaction that ended without passing it on."""
+    notes: list[_Note] = session.info.get(_NOTES) or []
+    if not notes:
+        return
+    if transaction.parent is None:
+        session.info[_NOTES] = []
+    elif transaction.nested:
+        session.info[_NOTES] = [note for note in notes if note.savepoint is not transaction]
+
+
+def _act_on(notes: list[_Note]) -> None:
+    requests: dict[int, tuple[Runtime, list[JobRequest]]] = {}
+    for note in notes:
+        if note.request is not None:
+            requests.setdefault(id(note.runtime), (note.runtime, []))[1].append(note.request)
+    for runtime, batch in requests.values():
+        _send(runtime, batch)
+    for note in notes:
+        if note.announce is not None:
+            note.announce()
+
+
+def _send(runtime: Runtime, batch: list[JobRequest]) -> None:
+    if not runtime.settings.enqueue:
+        return
+    try:
+        runtime.queue.enqueue(batch)
+    except Exception as error:
+        # The rows are committed: they are the obligation, and housekeeping sends what the queue did not get.
+        logger.warning("%d job(s) could not be sent and are left to housekeeping: %s", len(batch), error)

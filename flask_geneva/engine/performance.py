@@ -1,0 +1,69 @@
+"""Phase 2, without a lock: the hooks and the step's code, which end in exactly one verdict."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from flask_geneva.definition.flow_control import FlowControl
+from flask_geneva.definition.verdicts import Completed, Verdict
+from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.iteration import iteration_of
+from flask_geneva.engine.policies import verdict_on
+from flask_geneva.engine.run import Run
+from flask_geneva.errors import StepTimeout
+
+
+def perform(run: Run, attempt: Attempt) -> Verdict:
+    """Run the step and say how it ended. After an error the step's own writes are rolled back."""
+    try:
+        with attempt.bound() as workflow_object:
+            _call_with_hooks(run, attempt, workflow_object)
+    except FlowControl as control:
+        return control.verdict
+    except (Exception, StepTimeout) as error:
+        return fail(run, attempt, error)
+    return Completed()
+
+
+def fail(run: Run, attempt: Attempt, error: BaseException) -> Verdict:
+    """Take back what the step wrote and ask the policies about its error."""
+    attempt.logger.info("The step met %s: %s", type(error).__name__, error)
+    run.session.rollback()
+    return verdict_on(run, attempt, error)
+
+
+def _call_with_hooks(run: Run, attempt: Attempt, workflow_object: Any) -> None:
+    execution = attempt.step_execution()
+    workflow_object.before_step_execution(execution)
+    around: AbstractContextManager[object] = workflow_object.around_step_execution(execution)
+    entered = False
+    try:
+        with around:
+            entered = True
+            _call(run, attempt, workflow_object)
+    except (FlowControl, Exception, StepTimeout) as error:
+        _after_an_end(attempt, workflow_object, execution, error)
+        raise
+    if not entered:
+        raise RuntimeError("around_step_execution did not run the step")
+    workflow_object.after_step_execution(execution)
+
+
+def _call(run: Run, attempt: Attempt, workflow_object: Any) -> None:
+    method = getattr(workflow_object, attempt.step.method_name)
+    if attempt.step.resumable:
+        attempt.iteration = iteration_of(run, attempt)
+        method(attempt.iteration)
+    else:
+        method()
+
+
+def _after_an_end(attempt: Attempt, workflow_object: Any, execution: Any, error: BaseException) -> None:
+    """The after hook also follows a failure; where it fails itself, the step's own error is the one that counts."""
+    try:
+        workflow_object.after_step_execution(execution)
+    except Exception:
+        if isinstance(error, FlowControl):
+            raise
+        attempt.logger.exception("after_step_execution failed after a failed step")

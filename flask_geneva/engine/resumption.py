@@ -1,0 +1,88 @@
+"""How a paused workflow goes on: with the row that stayed, with a new meeting, from a cursor, or afresh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask_geneva.definition.steps import StepDefinition
+from flask_geneva.definition.verdicts import Skipped
+from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.finalization import conclude, proceed_after
+from flask_geneva.engine.preparation import Ended, Start, on_deadline
+from flask_geneva.engine.run import Run
+from flask_geneva.engine.runtime import new_job_id
+from flask_geneva.engine.scheduling import execution_of, successor_of
+from flask_geneva.engine.signal_delivery import claim_again, held_signal_id, meet_again
+from flask_geneva.engine.transactions import newest_execution, open_executions
+from flask_geneva.errors import StepNotDefinedError, WorkflowNotDefinedError
+from flask_geneva.records.saving import save
+from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.transitions import move_execution, move_workflow
+from flask_geneva.records.workflow_row import WorkflowRow
+from flask_geneva.states import StepState, WorkflowState
+
+
+def resumed(run: Run, workflow: WorkflowRow, workflow_object: Any) -> ExecutionRow | None:
+    """Make a paused workflow, which is locked, ready again; return the execution that is to be stored and sent.
+
+    :raises StepNotDefinedError: where the step that it stands at is gone; nothing was changed then.
+    """
+    workflow_class = run.runtime.class_named(workflow.type)
+    if workflow_class is None:
+        raise WorkflowNotDefinedError(workflow.type, workflow.id)
+    standing = open_executions(run.session, workflow.id)
+    step_name = standing[0].step_name if standing else workflow.next_step_name
+    step = workflow_class.definition.steps.get(step_name)
+    if step is None:
+        runnable = [each.name for each in workflow_class.definition.steps.runnable]
+        raise StepNotDefinedError(f"resume {workflow.type} #{workflow.id}", workflow.type, step_name, runnable)
+    move_workflow(workflow, WorkflowState.READY, now=run.now)
+    if not standing:
+        return _afresh(run, workflow, step)
+    attempt = Attempt(run.runtime, run.session, workflow, standing[0], workflow_class, step)
+    return _with_the_row_that_stayed(run, attempt, workflow_object)
+
+
+def _with_the_row_that_stayed(run: Run, attempt: Attempt, workflow_object: Any) -> ExecutionRow | None:
+    execution, step = attempt.execution, attempt.step
+    # The operator's verb begins the count of errors anew; the old job's id may be spent.
+    execution.change(error_reattempts=0, death_reattempts=0, job_id=new_job_id())
+    if execution.state is not StepState.WAITING:
+        return execution
+    if step.removed:
+        return _ended(run, attempt, Skipped())
+    if not step.waits_for_signal:
+        move_execution(execution, StepState.SCHEDULED, now=run.now)
+        return execution
+    if meet_again(attempt, workflow_object, now=run.now):
+        return execution
+    if execution.deadline_at is not None and execution.deadline_at <= run.now:
+        decision = on_deadline(attempt, run)
+        return _ended(run, attempt, decision.verdict) if isinstance(decision, Ended) else _due_by_deadline(decision)
+    return execution
+
+
+def _due_by_deadline(decision: object) -> ExecutionRow:
+    """The step is to run without its signal: its job comes at once and finds the deadline passed."""
+    assert isinstance(decision, Start)
+    return decision.attempt.execution
+
+
+def _ended(run: Run, attempt: Attempt, verdict: Any) -> ExecutionRow | None:
+    follower = conclude(run, attempt.workflow, attempt.execution, verdict)
+    save(run.session, attempt.execution, now=run.now)
+    return follower
+
+
+def _afresh(run: Run, workflow: WorkflowRow, step: StepDefinition) -> ExecutionRow | None:
+    if step.removed:
+        return proceed_after(run, workflow, step.name)
+    last = newest_execution(run.session, workflow.id, step.name)
+    if step.resumable and last is not None and last.cursor_value is not None:
+        execution = successor_of(last, workflow, due=run.now)
+        execution.change(error_reattempts=0, death_reattempts=0)
+        return execution
+    signal_id = held_signal_id(run.session, workflow.id, step.name)
+    execution = execution_of(workflow, step.name, due=run.now, signal_id=signal_id)
+    claim_again(run.session, execution, now=run.now)
+    return execution

@@ -1,0 +1,47 @@
+"""One job's passage through the engine: which session, since when, and what it met."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from flask_geneva.engine.runtime import Runtime
+
+
+@dataclass
+class Run:
+    """The context of one job.
+
+    ``job_id`` is put on the rows that the job runs straight on with, so that the queue can be asked about them.
+    ``ignores_time`` and ``limits`` belong to tests: waits are taken as over, and a resumable step has no limits.
+    """
+
+    runtime: Runtime
+    session: Session
+    job_id: str | None = None
+    ignores_time: bool = False
+    runs_ahead: bool = True
+    ignores_limits: bool = False
+    iteration_limit: int | None = None
+    is_stopping: Callable[[], bool] = lambda: False
+    now: datetime = field(init=False)
+    error_to_report: BaseException | None = field(default=None, init=False)
+    last_error: BaseException | None = field(default=None, init=False)
+    _started: float = field(default_factory=time.monotonic, init=False)
+
+    def __post_init__(self) -> None:
+        self.now = self.runtime.now()
+
+    def refresh_clock(self) -> None:
+        """Take the present moment as the one that the next transaction writes."""
+        self.now = self.runtime.now()
+
+    @property
+    def has_time_left(self) -> bool:
+        """Whether another step may be started in this job."""
+        budget = self.runtime.settings.run_ahead.total_seconds()
+        return self.runs_ahead and time.monotonic() - self._started < budget and not self.is_stopping()

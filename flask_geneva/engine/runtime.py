@@ -1,0 +1,95 @@
+"""What the engine needs of the application that it runs in: session, queue, settings, clock."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from flask import current_app
+from sqlalchemy import inspect
+from sqlalchemy.orm import Session
+
+from flask_geneva.config import Settings
+from flask_geneva.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRequest:
+    """A job to be sent: run this execution, at ``due`` or (None) at once."""
+
+    job_id: str
+    execution_id: int
+    due: datetime | None
+    options: Mapping[str, Any]
+
+
+class Liveness(StrEnum):
+    """What the queue knows of a job."""
+
+    QUEUED = "queued"
+    DELAYED = "delayed"
+    RUNNING = "running"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+class JobQueue(Protocol):
+    """What the engine asks of a queue; it never learns which one it is."""
+
+    def enqueue(self, requests: Sequence[JobRequest]) -> None:
+        """Send all jobs in one round trip."""
+
+    def liveness(self, job_ids: Sequence[str]) -> Mapping[str, Liveness]:
+        """Say of each job what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """One application's engine."""
+
+    app: Flask
+    settings: Settings
+    open_session: Callable[[], Session]
+    queue: JobQueue
+    workflow_class: type[Any]
+
+    def session(self) -> Session:
+        """Return the application's session of the present context."""
+        return self.open_session()
+
+    def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+        return datetime.now(UTC)
+
+    def class_named(self, type_name: str) -> type[Any] | None:
+        """Return the workflow class that a row's type names; None when no loaded module declares it."""
+        mapper = inspect(self.workflow_class).polymorphic_map.get(type_name)
+        return None if mapper is None or mapper.class_ is self.workflow_class else mapper.class_
+
+
+def new_job_id() -> str:
+    """Return an id that no other job has; letters and digits only."""
+    return f"geneva{secrets.token_hex(12)}"
+
+
+def current_runtime() -> Runtime:
+    """Return the engine of the current application.
+
+    :raises ConfigurationError: outside an application context, or where the extension was not initialised.
+    """
+    if not current_app:
+        raise ConfigurationError("There is no application context. Work inside 'with app.app_context():'.")
+    state = current_app.extensions.get("geneva")
+    if state is None:
+        raise ConfigurationError(
+            f"The application '{current_app.name}' has no Geneva. Call geneva.init_app(app, db) in its factory."
+        )
+    runtime: Runtime = state.runtime
+    return runtime

@@ -1,0 +1,169 @@
+"""Locks and transient errors.
+
+Lock order: the workflow row first, then its execution, then its signals; nothing else is locked. Every reader that
+decides by what it reads under the lock reads the newest committed version, not its transaction's snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Select, bindparam, select
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.orm import Session
+
+from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.saving import AnyRow
+from flask_geneva.records.sqlite import begin_immediate
+from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.tables import step_executions, workflows
+from flask_geneva.records.workflow_row import WorkflowRow
+from flask_geneva.states import OPEN_STEP_STATES
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+Pair = tuple[WorkflowRow, ExecutionRow]
+
+ATTEMPTS = 6
+
+_WORKFLOW_KEYS = tuple(workflows.c.keys())
+_EXECUTION_KEYS = tuple(step_executions.c.keys())
+_BOTH = select(*workflows.c, *step_executions.c)
+_EXECUTION_ID = bindparam("execution_id")
+
+# On PostgreSQL the weaker FOR NO KEY UPDATE: it excludes every writer of the row, and lets a child row be inserted.
+_LOCK_WORKFLOW = select(*workflows.c).where(workflows.c.id == bindparam("workflow_id")).with_for_update(key_share=True)
+_LOCK_BOTH = (
+    _BOTH.where(
+        workflows.c.id == bindparam("workflow_id"),
+        step_executions.c.id == _EXECUTION_ID,
+        step_executions.c.workflow_id == workflows.c.id,
+    )
+).with_for_update(key_share=True)
+_OWNER = select(step_executions.c.workflow_id).where(step_executions.c.id == _EXECUTION_ID)
+_LOCK_BY_EXECUTION = _BOTH.where(
+    workflows.c.id == _OWNER.scalar_subquery(), step_executions.c.id == _EXECUTION_ID
+).with_for_update(key_share=True)
+
+
+def lock_workflow(session: Session, workflow_id: int) -> WorkflowRow | None:
+    """Lock and read a workflow; None when it is gone."""
+    begin_writing(session)
+    row = session.connection().execute(_LOCK_WORKFLOW, {"workflow_id": workflow_id}).one_or_none()
+    return None if row is None else WorkflowRow(dict(zip(_WORKFLOW_KEYS, row, strict=True)))
+
+
+def lock_execution(session: Session, execution_id: int) -> Pair | None:
+    """Lock and read an execution with its workflow, in a transaction that did nothing yet; None when it is gone."""
+    begin_writing(session)
+    connection = session.connection()
+    if connection.dialect.name not in MYSQL_DIALECTS:
+        return _pair(connection.execute(_LOCK_BY_EXECUTION, {"execution_id": execution_id}).one_or_none())
+    # MySQL's snapshot would begin with the subquery, before the lock is granted, and show an old hero later on.
+    workflow_id = connection.execute(_OWNER, {"execution_id": execution_id}).scalar_one_or_none()
+    session.rollback()
+    return None if workflow_id is None else lock_both(session, workflow_id, execution_id)
+
+
+def lock_both(session: Session, workflow_id: int, execution_id: int) -> Pair | None:
+    """Lock and read a workflow and one of its executions; None when either is gone."""
+    begin_writing(session)
+    parameters = {"workflow_id": workflow_id, "execution_id": execution_id}
+    return _pair(session.connection().execute(_LOCK_BOTH, parameters).one_or_none())
+
+
+def read_current(session: Session, kind: type[AnyRow], *where: ColumnElement[bool], limit: int | None = None) -> list[AnyRow]:
+    """Read rows in the order of their ids, in the newest committed version; the workflow's lock must be held."""
+    statement = current(session, select(*kind.table.c).where(*where).order_by(kind.table.c.id).limit(limit))
+    keys = kind.table.c.keys()
+    return [kind(dict(zip(keys, row, strict=True))) for row in session.connection().execute(statement)]
+
+
+def open_executions(session: Session, workflow_id: int) -> list[ExecutionRow]:
+    """Read the workflow's executions that have not ended; there is at most one, but for rows written by hand."""
+    columns = step_executions.c
+    return read_current(session, ExecutionRow, columns.workflow_id == workflow_id, columns.state.in_(OPEN_STEP_STATES))
+
+
+def newest_execution(session: Session, workflow_id: int, step_name: str | None) -> ExecutionRow | None:
+    """Read the latest attempt at a step."""
+    columns = step_executions.c
+    where = (columns.workflow_id == workflow_id, columns.step_name == step_name)
+    newest = select(columns.id).where(*where).order_by(columns.id.desc()).limit(1)
+    execution_id = session.connection().execute(current(session, newest)).scalar_one_or_none()
+    return None if execution_id is None else read_current(session, ExecutionRow, columns.id == execution_id)[0]
+
+
+def current(session: Session, statement: Select[Any]) -> Select[Any]:
+    """Make a SELECT see the newest committed rows, where the database would show a snapshot."""
+    return statement.with_for_update(key_share=True) if session.get_bind().dialect.name in MYSQL_DIALECTS else statement
+
+
+def begin_writing(session: Session) -> None:
+    """On SQLite take the writer's lock, which there is instead of row locks; elsewhere do nothing."""
+    connection = session.connection()
+    if connection.dialect.name == "sqlite":
+        begin_immediate(connection)
+
+
+@contextmanager
+def trial(session: Session) -> Iterator[None]:
+    """Run the user's code behind a savepoint that is rolled back in any case: it may look but not write."""
+    savepoint = session.begin_nested()
+    try:
+        yield
+    finally:
+        if savepoint.is_active or session.get_nested_transaction() is savepoint:
+            savepoint.rollback()
+
+
+def retry_transient(session: Session, work: Callable[[], Result]) -> Result:
+    """Do work in transactions of its own again while the database asks for patience; roll back before each retry."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return work()
+        except DBAPIError as error:
+            session.rollback()
+            if not is_transient(error):
+                raise
+            logger.info("The database asked for a retry (%d of %d): %s", attempt, ATTEMPTS, error.orig)
+            time.sleep(random.uniform(0.5, 1.5) * 0.02 * 2**attempt)
+    return work()
+
+
+# SQLSTATE of PostgreSQL: serialisation failure, deadlock, lock not available, server going down or starting.
+_SQLSTATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03"})
+# Errors of MySQL and MariaDB: changed since last read, lock wait timeout, deadlock, server unreachable, gone or lost.
+_MYSQL_CODES = frozenset({1020, 1205, 1213, 2003, 2006, 2013})
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same work, done again, may succeed: deadlock, serialisation failure, busy SQLite, lost connection."""
+    if not isinstance(error, DBAPIError):
+        return False
+    original = error.orig
+    if error.connection_invalidated:
+        return True
+    if isinstance(original, sqlite3.OperationalError):
+        return "locked" in str(original) or "busy" in str(original)
+    if hasattr(original, "sqlstate"):
+        # psycopg gives no SQLSTATE where there was no server to give one.
+        sqlstate = original.sqlstate
+        return sqlstate in _SQLSTATES or sqlstate.startswith("08") if sqlstate else isinstance(error, OperationalError)
+    arguments: Sequence[Any] = getattr(original, "args", ())
+    return bool(arguments) and arguments[0] in _MYSQL_CODES
+
+
+def _pair(row: Any) -> Pair | None:
+    if row is None:
+        return None
+    split = len(_WORKFLOW_KEYS)
+    workflow = WorkflowRow(dict(zip(_WORKFLOW_KEYS, row[:split], strict=True)))
+    return workflow, ExecutionRow(dict(zip(_EXECUTION_KEYS, row[split:], strict=True)))

@@ -1,0 +1,115 @@
+"""The Flask extension: one object that connects applications with their database and their queue."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Flask, current_app
+from flask_sqlalchemy import SQLAlchemy
+from redis import Redis
+from rq import Queue
+
+from flask_geneva import config
+from flask_geneva.engine import outbox
+from flask_geneva.engine.runtime import Runtime
+from flask_geneva.errors import ConfigurationError
+from flask_geneva.records import sqlite
+from flask_geneva.records.base import MODELS_KEY
+from flask_geneva.records.references import models_in
+from flask_geneva.records.tables import register_tables
+from flask_geneva.worker.job_queue import RQJobQueue
+from flask_geneva.workflow import Workflow
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GenevaState:
+    """What belongs to one application; it is ``app.extensions["geneva"]``."""
+
+    geneva: Geneva
+    db: SQLAlchemy
+    runtime: Runtime
+    queue: RQJobQueue
+
+
+class Geneva:
+    """Durable workflows for Flask applications; one object serves several of them.
+
+    ``Geneva(app, db)`` is the same as ``Geneva()`` and ``init_app(app, db)``.
+    """
+
+    def __init__(self, app: Flask | None = None, db: SQLAlchemy | None = None) -> None:
+        if app is not None:
+            self.init_app(app, db)
+
+    def init_app(self, app: Flask, db: SQLAlchemy | None = None) -> None:
+        """Connect an application. Reads and checks the configuration; opens no connection, imports no workflow.
+
+        :raises ConfigurationError: without Flask-SQLAlchemy, or for a wrong ``GENEVA_`` value.
+        """
+        database = _database_of(app, db)
+        config.set_defaults(app.config)
+        settings = config.read_settings(app.config)
+        queue = RQJobQueue(settings)
+        runtime = Runtime(
+            app=app, settings=settings, open_session=lambda: database.session(), queue=queue, workflow_class=Workflow
+        )
+        app.extensions["geneva"] = GenevaState(self, database, runtime, queue)
+        self._prepare_database(app, database, settings)
+
+    def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
+        with app.app_context():
+            engine = db.engine
+        register_tables(db.metadata, engine.dialect.name)
+        if settings.configure_sqlite:
+            sqlite.configure(engine)
+        outbox.listen(db.session)
+        factory = db.session.session_factory
+        known: dict[str, Any] = factory.kw.get("info") or {}
+        factory.configure(info={**known, MODELS_KEY: models_in([db.Model.registry])})
+
+    def create_all(self) -> None:
+        """Create the library's tables in the current application's database, without Alembic; existing ones stay."""
+        db = _state().db
+        tables = register_tables(db.metadata, db.engine.dialect.name)
+        db.metadata.create_all(db.engine, tables=tables)
+
+    def queue(self, name: str | None = None) -> Queue:
+        """Return an RQ queue of the current application: the named one, or ``GENEVA_QUEUE``."""
+        return _state().queue.rq_queue(name)
+
+    @property
+    def redis(self) -> Redis:
+        """The current application's own connection to Redis; it is opened when it is used."""
+        return _state().queue.redis
+
+    def run_housekeeping(self) -> Any:
+        """Do one run of housekeeping in the current application and return its summary. Commits; safe to run twice."""
+        raise NotImplementedError
+
+
+def _state() -> GenevaState:
+    state: GenevaState | None = current_app.extensions.get("geneva")
+    if state is None:
+        raise ConfigurationError(
+            f"The application '{current_app.name}' has no Geneva. Call geneva.init_app(app, db) in its factory."
+        )
+    return state
+
+
+def _database_of(app: Flask, db: SQLAlchemy | None) -> SQLAlchemy:
+    registered = app.extensions.get("sqlalchemy")
+    if registered is None:
+        raise ConfigurationError(
+            f"The application '{app.name}' has no Flask-SQLAlchemy. Call db.init_app(app) before geneva.init_app(app, db)."
+        )
+    if db is not None and db is not registered:
+        raise ConfigurationError(
+            f"geneva.init_app was given another SQLAlchemy object than the one that '{app.name}' was set up with. "
+            f"Give it the one whose init_app(app) was called, or leave it out."
+        )
+    found: SQLAlchemy = registered
+    return found

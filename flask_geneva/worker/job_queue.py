@@ -1,0 +1,117 @@
+"""The queue that the engine talks to, on RQ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from redis import ConnectionPool, Redis
+from redis.sentinel import Sentinel
+from rq import Queue
+from rq.exceptions import InvalidJobOperation, NoSuchJobError
+from rq.job import Job, JobStatus
+
+from flask_geneva.config import Settings
+from flask_geneva.engine.runtime import JobRequest, Liveness
+
+STEP_FUNCTION = "flask_geneva.worker.jobs.perform_step"
+
+_LIVENESS = {
+    JobStatus.QUEUED: Liveness.QUEUED,
+    JobStatus.STARTED: Liveness.RUNNING,
+    JobStatus.SCHEDULED: Liveness.DELAYED,
+    JobStatus.DEFERRED: Liveness.QUEUED,
+    JobStatus.FAILED: Liveness.DEAD,
+    JobStatus.STOPPED: Liveness.DEAD,
+    JobStatus.CANCELED: Liveness.DEAD,
+    JobStatus.FINISHED: Liveness.DEAD,
+}
+
+
+class RQJobQueue:
+    """Sends jobs in one pipeline, and knows what became of them. It opens its connection when it is first used."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def redis(self) -> Redis:
+        """The connection, made of the URL; RQ needs undecoded answers, so ``decode_responses`` is taken out."""
+        return connect(self._settings.redis_url)
+
+    def rq_queue(self, name: str | None = None) -> Queue:
+        """Return the queue of that name, or the default one."""
+        timeout = self._settings.job_timeout
+        default_timeout = -1 if timeout is None else math.ceil(timeout.total_seconds())
+        return Queue(name or self._settings.queue, connection=self.redis, default_timeout=default_timeout)
+
+    def enqueue(self, requests: Sequence[JobRequest]) -> None:
+        """Send all jobs in one round trip."""
+        queues: dict[str | None, Queue] = {}
+        with self.redis.pipeline() as pipeline:
+            for request in requests:
+                name = request.options.get("queue")
+                if name not in queues:
+                    queues[name] = self.rq_queue(name)
+                self._add(queues[name], request, pipeline)
+            pipeline.execute()
+
+    def liveness(self, job_ids: Sequence[str]) -> Mapping[str, Liveness]:
+        """Say of each job what became of it."""
+        jobs = Job.fetch_many(list(job_ids), connection=self.redis)
+        return {job_id: _liveness(job) for job_id, job in zip(job_ids, jobs, strict=True)}
+
+    def _add(self, queue: Queue, request: JobRequest, pipeline: Any) -> None:
+        options = dict(request.options)
+        at_front = bool(options.pop("at_front", False))
+        options.pop("queue", None)
+        options.setdefault("description", f"geneva step execution {request.execution_id}")
+        # The row tells the story; a finished job has nothing to add to it.
+        options.setdefault("result_ttl", 0)
+        job = queue.create_job(STEP_FUNCTION, args=(request.execution_id,), job_id=request.job_id, **options)
+        if request.due is None:
+            queue.enqueue_job(job, pipeline=pipeline, at_front=at_front)
+            return
+        job.enqueue_at_front = at_front
+        queue.schedule_job(job, whole_second(request.due), pipeline=pipeline)
+
+
+def whole_second(moment: datetime) -> datetime:
+    """Round up to a whole second, since RQ rounds down and would start the job early."""
+    return datetime.fromtimestamp(math.ceil(moment.timestamp()), UTC)
+
+
+def connect(url: str) -> Redis:
+    """Make a connection of a ``redis://``, ``rediss://``, ``unix://`` or
+    ``sentinel://[password@]host:port,host:port/service[/db]`` URL; it is opened when it is used.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sentinel":
+        return _connect_by_sentinel(parts)
+    pool = ConnectionPool.from_url(url)
+    pool.connection_kwargs.pop("decode_responses", None)
+    return Redis(connection_pool=pool)
+
+
+def _connect_by_sentinel(parts: SplitResult) -> Redis:
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    password = unquote(credentials.rpartition(":")[2]) or None
+    addresses = [(host or "localhost", int(port or 26379)) for host, _, port in (h.partition(":") for h in hosts.split(","))]
+    service, _, database = parts.path.strip("/").partition("/")
+    sentinel = Sentinel(addresses)
+    master: Redis = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password)
+    return master
+
+
+def _liveness(job: Job | None) -> Liveness:
+    if job is None:
+        return Liveness.UNKNOWN
+    try:
+        status = job.get_status(refresh=False)
+    except (NoSuchJobError, InvalidJobOperation):
+        return Liveness.UNKNOWN
+    return _LIVENESS.get(status, Liveness.UNKNOWN)
