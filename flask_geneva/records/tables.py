@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -18,20 +21,18 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.sql.elements import conv
-from sqlalchemy.sql.schema import BLANK_SCHEMA
 
 from flask_geneva.records.base import MYSQL_DIALECTS, Base, ExactString, Key, LongText, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.states import Outcome, PendingRequest, SignalState, StepState, WorkflowState
 
 # SQLite gives the number of a deleted row away again unless it is told to count on.
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "sqlite_autoincrement": True,
-    **{
-        f"{name}_{option}": value
-        for name in MYSQL_DIALECTS
-        for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"))
-    },
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
 }
 
 workflows = Table(
@@ -178,8 +179,8 @@ def register_tables(metadata: MetaData, dialect_name: str) -> list[Table]:
 
 
 def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
-    # Our statements name no schema, so the tables stay out of the one that the metadata may have.
-    copy = table.to_metadata(metadata, schema=BLANK_SCHEMA)
+    with _no_default_schema(metadata):
+        copy = table.to_metadata(metadata)
     copy.info["mysql"] = mysql
     for column in copy.columns:
         column.type = getattr(column.type, "ddl_type", column.type)
@@ -188,6 +189,16 @@ def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
             add = _add_slot if mysql else _add_partial_index
             add(copy, unique)
     return copy
+
+
+@contextmanager
+def _no_default_schema(metadata: MetaData) -> Iterator[None]:
+    """Keep our tables out of the schema that the application's tables are in: our statements name none."""
+    schema, metadata.schema = metadata.schema, None
+    try:
+        yield
+    finally:
+        metadata.schema = schema
 
 
 def _add_partial_index(table: Table, unique: UniqueWhere) -> None:
