@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flask import Response, json
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from flask_geneva.errors import GenevaError, MigrationMissing, SignalPayloadTooLarge, WorkflowNotOngoing
 from flask_geneva.webhooks.bodies import MalformedRequest
@@ -59,24 +59,14 @@ def problem_of(error: Exception) -> Problem:
     return _FAILED
 
 
-def method_not_allowed(method: str) -> Problem:
-    """Answer what a sender is told that did not use POST."""
-    return Problem(
-        slug="method-not-allowed",
-        title="Method not allowed",
-        status=405,
-        detail=f"Webhooks are sent with POST, not {method}.",
-        headers=ALLOW,
-    )
-
-
-ALLOW = {"Allow": "POST, OPTIONS"}
+ALLOWED = {"Allow": "POST, OPTIONS"}
 _CHALLENGE = {"WWW-Authenticate": 'Webhook-Signature realm="webhooks"'}
 _NONE: Mapping[str, str] = {}
 
 _REFUSALS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str, int, Mapping[str, str]], ...] = (
     (InvalidSignature, "invalid-signature", "The request is not signed as it must be", 401, _CHALLENGE),
     (MalformedRequest, "malformed-request", "The request cannot be read", 400, _NONE),
+    (MethodNotAllowed, "method-not-allowed", "Method not allowed", 405, ALLOWED),
     (NotJson, "not-json", "The content type is not JSON", 415, {"Accept": "application/json"}),
     ((RequestEntityTooLarge, SignalPayloadTooLarge), "too-large", "The payload is too large", 413, _NONE),
     (TargetMissing, "not-found", "There is nothing to deliver to", 404, _NONE),
@@ -101,6 +91,8 @@ def _detail(error: Exception) -> str:
     # The texts of these two advise the developer, not the sender.
     if isinstance(error, RequestEntityTooLarge | SignalPayloadTooLarge):
         return "The body, or the payload that it makes, is above the limit; nothing was stored."
+    if isinstance(error, MethodNotAllowed):
+        return "Webhooks are sent with POST."
     if isinstance(error, WorkflowNotOngoing):
         return f"Workflow #{error.workflow_id} is {error.state}; signal '{error.signal_name}' was not stored."
     return str(error)

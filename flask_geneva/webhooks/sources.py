@@ -12,6 +12,7 @@ from flask import Flask, Request
 from werkzeug.datastructures import Headers
 
 from flask_geneva.errors import ConfigurationError
+from flask_geneva.workflow import NO_PAYLOAD, Workflow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +35,13 @@ class WebhookEvent:
 class Delivery:
     """A signal that a webhook handler wants delivered.
 
-    The idempotency key defaults to the id of the event. A workflow of None answers the provider with 404.
+    Name and payload are as in ``Workflow.signal``; the idempotency key defaults to the id of the event. A workflow of
+    None answers the provider with 404.
     """
 
-    workflow: Any
+    workflow: Workflow[Any] | None
     name: str
-    payload: Any = field(default=None, repr=False)
+    payload: Any = field(default_factory=lambda: NO_PAYLOAD, repr=False)
     idempotency_key: str | None = None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hmac
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -63,11 +64,10 @@ class SignatureVerifier:
     def _timestamp(self, text: str, header: str) -> datetime:
         if not _UNIX_SECONDS.fullmatch(text):
             raise InvalidSignature(f"The header '{header}' holds no time in Unix seconds.")
-        sent_at = datetime.fromtimestamp(int(text), UTC)
-        age = datetime.now(UTC) - sent_at
-        if self._tolerance is not None and abs(age) > self._tolerance:
-            raise InvalidSignature(f"The message is too {'old' if age > timedelta() else 'new'}.")
-        return sent_at
+        age = time.time() - int(text)
+        if self._tolerance is not None and abs(age) > self._tolerance.total_seconds():
+            raise InvalidSignature(f"The message is too {'old' if age > 0 else 'new'}.")
+        return datetime.fromtimestamp(int(text), UTC)
 
 
 class StandardWebhook(SignatureVerifier):
