@@ -11,12 +11,8 @@ import pytest
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 
-try:
-    from flask_geneva import Geneva
-    from tests.harness import apps
-    from tests.harness.workers import Workers, workers_on
-except ImportError:
-    pass
+from flask_geneva import Geneva
+from tests.harness import apps
 from tests.harness.absence import ServerAbsent, is_ci, leave_out, reasons
 from tests.harness.counting import Traffic, counting_on
 from tests.harness.databases import (
@@ -30,6 +26,7 @@ from tests.harness.databases import (
 from tests.harness.models import db as the_db
 from tests.harness.models import written_down
 from tests.harness.redis_servers import TestRedis, machine_redis, own_redis
+from tests.harness.workers import Workers, workers_on
 
 REDIS = pytest.StashKey[str]()
 
@@ -186,8 +183,8 @@ def db() -> SQLAlchemy:
 
 
 @pytest.fixture
-def geneva() -> Geneva:
-    """The extension object of the applications of the tests."""
+def extension() -> Geneva:
+    """The extension object of the applications of the tests (``geneva`` is the fixture of the library's own plugin)."""
     return apps.geneva
 
 

@@ -6,9 +6,10 @@ import importlib
 import os
 from typing import Any
 
-from flask import Config, Flask
+from flask import Config, Flask, current_app
 
 from flask_geneva import Geneva
+from flask_geneva.worker.worker import run_worker
 from tests.harness.models import db
 
 DATABASE_VARIABLE = "GENEVA_TEST_APP_DATABASE_URL"
@@ -30,9 +31,21 @@ def make_app(database_url: str, redis_url: str | None = None, **config: Any) -> 
     else:
         app.config["GENEVA_REDIS_URL"] = redis_url
     app.config.from_mapping(config)
+    _forget_geneva_tables()
     db.init_app(app)
     geneva.init_app(app, db)
     return app
+
+
+def burst(*queues: str) -> None:
+    """Work on queues of the current application in this process until they are empty."""
+    run_worker(current_app._get_current_object(), queues, burst=True, fork=False)  # type: ignore[attr-defined]
+
+
+def _forget_geneva_tables() -> None:
+    """Let the next application add them again: their DDL differs between databases, and ``db`` is used on all."""
+    for name in [name for name in db.metadata.tables if name.startswith("geneva_")]:
+        db.metadata.remove(db.metadata.tables[name])
 
 
 def create_app() -> Flask:
