@@ -42,7 +42,7 @@ def test_every_setting_has_a_default() -> None:
 
 
 def test_the_table_of_keys_and_the_settings_have_the_same_names() -> None:
-    assert [key.field for key in KEYS].sort() == [field.name for field in dataclasses.fields(Settings)].sort()
+    assert sorted(key.field for key in KEYS) == sorted(field.name for field in dataclasses.fields(Settings))
 
 
 def test_the_readme_has_the_table_of_keys() -> None:
@@ -141,7 +141,7 @@ def test_a_number_may_come_as_text(given: Any, read: int) -> None:
 
 @pytest.mark.parametrize("given", [0, -5, 1.5, True, "many", "-1", "٣"])
 def test_what_is_no_count_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match="GENEVA_HOUSEKEEPING_BATCH_SIZE.*whole number above 0"):
+    with pytest.raises(ConfigurationError, match=r"GENEVA_HOUSEKEEPING_BATCH_SIZE.*whole number above 0"):
         setting("HOUSEKEEPING_BATCH_SIZE", given)
 
 
@@ -154,7 +154,7 @@ def test_a_flag_may_come_as_text(given: Any, read: bool) -> None:
 
 @pytest.mark.parametrize("given", ["nope", "", 2, 1.0, []])
 def test_what_is_no_flag_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match="GENEVA_ENQUEUE.*True or False"):
+    with pytest.raises(ConfigurationError, match=r"GENEVA_ENQUEUE.*True or False"):
         setting("ENQUEUE", given)
 
 
@@ -192,7 +192,7 @@ def test_an_url_of_no_redis_is_refused_without_telling_its_password(given: Any) 
 @pytest.mark.parametrize("given", ["retry", "Pause", None, 1])
 def test_an_unknown_recovery_action_is_refused_with_the_known_ones(given: Any) -> None:
     # HSK-26
-    with pytest.raises(ConfigurationError, match="GENEVA_STUCK_RECOVERY_ACTION.*'reattempt', 'cancel', 'pause'"):
+    with pytest.raises(ConfigurationError, match=r"GENEVA_STUCK_RECOVERY_ACTION.*'reattempt', 'cancel', 'pause'"):
         setting("STUCK_RECOVERY_ACTION", given)
 
 
@@ -202,7 +202,7 @@ def test_a_prefix_is_a_path(given: str, read: str) -> None:
 
 
 def test_a_prefix_without_its_slash_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="GENEVA_URL_PREFIX.*begins with '/'"):
+    with pytest.raises(ConfigurationError, match=r"GENEVA_URL_PREFIX.*begins with '/'"):
         setting("URL_PREFIX", "geneva")
 
 
