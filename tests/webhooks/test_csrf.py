@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flask_geneva.webhooks import StandardWebhook
+from tests.webhooks.signing import SECRET
 
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 csrf = pytest.importorskip("flask_wtf.csrf")
 
 

@@ -12,8 +12,7 @@ from flask_geneva.webhooks import Delivery, StandardWebhook
 from flask_geneva.webhooks.delivery_log import delete_older_than, keepable_headers, latest, register_table, storable
 from flask_geneva.webhooks.refusal_budget import ROWS_PER_HOUR, RefusalBudget
 from flask_geneva.webhooks.views import ReplayRefused, Webhooks
-
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+from tests.webhooks.signing import SECRET
 
 
 def webhooks_of(shop):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
 
 @pytest.mark.parametrize(
     "payload", [{"a": [1, None]}, [1], "text", 0, 0.5, True, None, {"$bytes": "AA=="}, "\ud800 \0"]

@@ -13,8 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from flask_geneva.webhooks import Delivery, InvalidSignature, StandardWebhook, WebhookEvent
-
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+from tests.webhooks.signing import SECRET
 
 
 def problem(response):

@@ -8,8 +8,7 @@ from flask import Flask
 from flask_geneva.errors import ConfigurationError
 from flask_geneva.webhooks import Delivery, GitHubWebhook, HmacWebhook, InvalidSignature, StandardWebhook, StripeWebhook
 from flask_geneva.webhooks.sources import WebhookSources
-
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+from tests.webhooks.signing import SECRET
 
 
 @pytest.fixture

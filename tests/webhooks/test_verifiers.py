@@ -18,8 +18,8 @@ from flask_geneva.webhooks import (
     StandardWebhook,
     StripeWebhook,
 )
+from tests.webhooks.signing import SECRET
 
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER_SECRET = "whsec_" + base64.b64encode(b"another secret of 24 byte").decode()
 BODY = b'{"type": "invoice.paid", "amount": 5}'
 PUBLISHED = {
