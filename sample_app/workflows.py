@@ -33,6 +33,7 @@ class OrderFulfillment(Workflow[Order]):
         if self.received_signal is None:
             self.hero.release()
             self.cancel()
+            return
         self.hero.capture(self.received_signal.payload["amount_cents"])
 
     @resumable_step(max_runtime=timedelta(minutes=5))
