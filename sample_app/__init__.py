@@ -12,16 +12,15 @@ from typing import Any
 
 from flask import Flask
 
-from sample_app import models, payments, provider, seeds, views, workflows
-from sample_app.extensions import db, geneva, migrate
-
-__all__ = ["create_app", "models", "workflows"]
-
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 
 def create_app(**config: Any) -> Flask:
     """Build the shop; ``config`` wins over the environment."""
+    # Imported here, as in any application factory: the modules need the package, and the demo needs no shop.
+    from sample_app import payments, provider, seeds, views
+    from sample_app.extensions import db, geneva, migrate
+
     app = Flask(__name__)
     app.config.from_mapping(
         SECRET_KEY=os.environ.get("SECRET_KEY", "a sample keeps no secrets"),
