@@ -17,7 +17,7 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 def create_app(**config: Any) -> Flask:
     """Build the shop; ``config`` wins over the environment."""
-    # Imported here, as in any application factory: the modules need the package, and the demo needs no shop.
+    # Imported here, as in any application factory: who wants an embedded Redis only, does not get the shop with it.
     from sample_app import payments, provider, seeds, views
     from sample_app.extensions import db, geneva, migrate
 
