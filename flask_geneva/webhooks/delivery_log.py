@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table, delete, select
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import Session, defer
+from sqlalchemy.sql.elements import conv
 from werkzeug.datastructures import Headers
 
 from flask_geneva.records.base import MYSQL_DIALECTS, Base, ExactString, Key, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.records.scalar_values import is_plain
+from flask_geneva.records.tables import OPTIONS
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Mapped
@@ -59,13 +61,10 @@ webhook_deliveries = Table(
     Column("body", LargeBinary().with_variant(mysql.LONGBLOB(), *MYSQL_DIALECTS)),
     Column("headers", JSONColumn(none_as_null=True)),
     Column("replay_of_id", Key),
-    Index("ix_geneva_webhook_deliveries_received_at", "received_at"),
-    Index("ix_geneva_webhook_deliveries_source_received_at", "source", "received_at"),
-    Index("ix_geneva_webhook_deliveries_workflow_id", "workflow_id"),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    Index(conv("ix_geneva_webhook_deliveries_received_at"), "received_at"),
+    Index(conv("ix_geneva_webhook_deliveries_source_received_at"), "source", "received_at"),
+    Index(conv("ix_geneva_webhook_deliveries_workflow_id"), "workflow_id"),
+    **OPTIONS,
 )
 
 
@@ -101,9 +100,17 @@ class WebhookDelivery(Base):
 
 
 def register_table(metadata: MetaData) -> Table:
-    """Make the table known to an application's metadata; once per metadata."""
+    """Make the table known to an application's metadata, for its DDL, in types that Alembic can write; once."""
     known = metadata.tables.get(webhook_deliveries.name)
-    return webhook_deliveries.to_metadata(metadata) if known is None else known
+    if known is not None:
+        return known
+    # Out of the schema that the application's tables may be in: our statements name none.
+    schema, metadata.schema = metadata.schema, None
+    copy = webhook_deliveries.to_metadata(metadata)
+    metadata.schema = schema
+    for column in copy.columns:
+        column.type = getattr(column.type, "ddl_type", column.type)
+    return copy
 
 
 def outcome_of(status: int) -> DeliveryOutcome:

@@ -144,9 +144,9 @@ def make_shop(database_url: str) -> Iterator[Callable[..., Shop]]:
         views.register(app.extensions["geneva"].runtime, sources)
         geneva.webhook = sources.register
         geneva.webhook_sources = sources
-        register_table(the_db.metadata)
         apps.append(app)
         with app.app_context():
+            register_table(the_db.metadata)
             create_missing_tables(the_db.engine, the_db.metadata)
         return Shop(app, geneva)
 

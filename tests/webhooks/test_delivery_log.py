@@ -9,7 +9,7 @@ from sqlalchemy import text
 from werkzeug.datastructures import Headers
 
 from flask_geneva.webhooks import Delivery, StandardWebhook
-from flask_geneva.webhooks.delivery_log import delete_older_than, keepable_headers, latest, register_table, storable
+from flask_geneva.webhooks.delivery_log import delete_older_than, keepable_headers, latest, storable
 from flask_geneva.webhooks.refusal_budget import ROWS_PER_HOUR, RefusalBudget
 from flask_geneva.webhooks.views import ReplayRefused, Webhooks
 from tests.webhooks.signing import SECRET
@@ -233,10 +233,6 @@ def test_the_newest_rows_come_first(shop, db):
 def test_texts_are_cut_to_what_a_column_holds():
     assert storable("x" * 300) == "x" * 255
     assert storable("a\0b\ud800") == "a?b?"
-
-
-def test_the_table_is_made_known_once(db):
-    assert register_table(db.metadata) is register_table(db.metadata)
 
 
 def test_headers_that_may_hold_a_secret_are_never_kept():
