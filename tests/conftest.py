@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -63,6 +64,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"{number} tests: {reason}")
     if redis is not None:
         terminalreporter.write_line(f"Redis: {redis}")
+
+
+@pytest.fixture(autouse=True)
+def audible_loggers() -> None:
+    """Undo what the env.py of a Flask-Migrate project did in an earlier test: it disables loggers that exist."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("flask_geneva") and isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 @pytest.fixture
