@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from flask_geneva.definition.compiled_body import methods_defined_twice, name_given_after
 from flask_geneva.definition.conditions import CancelDeclaration, Condition
 from flask_geneva.definition.declarations import ClassBody, Declaration, class_body_of, plain_function
 from flask_geneva.definition.exception_policies import ExceptionPolicy, HandlerDeclaration
@@ -35,6 +36,7 @@ def read_body(owner: type, workflow_class: type, reserved: frozenset[str]) -> La
     reading = _Reading(owner, workflow_class, reserved, body)
     reading.read()
     _refuse_lost(body, reading)
+    _refuse_defined_twice(body, reading)
     return reading.layer
 
 
@@ -71,14 +73,15 @@ class _Reading:
         where = self.where(declaration, attribute)
         self.held.append(declaration)
         self._check_name(attribute, where)
-        if declaration.replaces_method and declaration.named == attribute:
-            raise StepConfigurationError(_ALREADY_DEFINED.format(where=where, name=attribute))
+        _refuse_misuse(attribute, declaration, where)
+        if declaration.function is None and declaration.was_applied:
+            return
         if isinstance(declaration, StepDeclaration):
             self.layer.steps.append(self._step(attribute, declaration, self.owner_function(attribute)))
         elif isinstance(declaration, RemovedStepDeclaration):
             self.layer.steps.append(_gravestone(attribute, declaration, where))
         elif declaration.function is None:
-            raise StepConfigurationError(f"{where}: {declaration.keyword} marks a method. Put it above one.")
+            raise StepConfigurationError(f"{where}: {_nothing_marked(declaration)}")
         elif isinstance(declaration, CancelDeclaration):
             self.layer.cancel_conditions.append(Condition(rule=attribute))
         elif isinstance(declaration, HandlerDeclaration):
@@ -158,8 +161,28 @@ _NOUNS = {
 }
 _ALREADY_DEFINED = (
     "{where}: the name '{name}' is already defined in this class body, and one definition would hide the other. "
-    "Rename one of them."
+    "Rename one of them. (Other decorators go below that of the step.)"
 )
+
+
+def _refuse_misuse(attribute: str, declaration: Declaration, where: str) -> None:
+    inner = declaration.target
+    if isinstance(inner, Declaration) and inner.named == attribute:
+        raise StepConfigurationError(
+            f"{where}: the method is marked twice, with {inner.keyword} and {declaration.keyword}. Keep one of them."
+        )
+    if declaration.misplaced is not None:
+        raise StepConfigurationError(
+            f"{where}: {declaration.keyword}({declaration.misplaced!r}) names a method, and stands above one. "
+            f"Write {declaration.keyword}(name=...) to give the step another name."
+        )
+    if declaration.replaces_method and declaration.named == attribute:
+        raise StepConfigurationError(_ALREADY_DEFINED.format(where=where, name=attribute))
+
+
+def _nothing_marked(declaration: Declaration) -> str:
+    arguments = "(self, error)" if isinstance(declaration, HandlerDeclaration) else "(self)"
+    return f"{declaration.keyword} marks a method {arguments}. Put it above one."
 
 
 def _gravestone(name: str, declaration: RemovedStepDeclaration, where: str) -> StepDefinition:
@@ -194,12 +217,24 @@ def _check_callable(declaration: StepDeclaration, where: str) -> None:
 def _refuse_lost(body: ClassBody, reading: _Reading) -> None:
     held = {id(declaration) for declaration in reading.held}
     for declaration in body.made:
-        if id(declaration) in held or declaration.was_applied:
+        if id(declaration) in held or declaration.was_applied or body.code is None:
             continue
-        where = reading.where(declaration, declaration.named or declaration.keyword)
-        if declaration.named in vars(reading.owner):
-            raise StepConfigurationError(_ALREADY_DEFINED.format(where=where, name=declaration.named))
+        name = name_given_after(body.code, declaration.offset)
+        where = reading.where(declaration, name or declaration.named or "without a name")
+        if name in vars(reading.owner) and not isinstance(vars(reading.owner)[name], dict | set):
+            raise StepConfigurationError(_ALREADY_DEFINED.format(where=where, name=name))
+        call = declaration.keyword.removeprefix("@").removesuffix("()")
         raise StepConfigurationError(
-            f"{where}: no attribute of the class holds it, or the attribute is already defined once more further down. "
-            f"Write name = {declaration.keyword.removeprefix('@')}(...), once for each name."
+            f"{where}: no attribute of the class holds it, by itself or in a list. Write name = {call}(...)."
         )
+
+
+def _refuse_defined_twice(body: ClassBody, reading: _Reading) -> None:
+    twice = methods_defined_twice(body.code) if body.code is not None else set()
+    for step in reading.layer.steps:
+        if step.method_name in twice and step.runnable:
+            raise StepConfigurationError(
+                f"{reading.workflow_class.__name__}, step '{step.name}' ({step.source}): the method "
+                f"'{step.method_name}' is already defined in this class body when it is defined once more, and only "
+                f"the last one would count. Rename one of them."
+            )

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, MutableMapping
 from copy import copy
 from dataclasses import dataclass, field
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Self
 
 _BODY = "__geneva_body__"
@@ -20,10 +20,12 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>
 
 @dataclass(frozen=True, kw_only=True)
 class CallSite:
-    """Where a declaration was written, and the names known there when that is a class body."""
+    """Where a declaration was written; the rest is that of the class body, when it is in one."""
 
     source: str
-    namespace: MutableMapping[str, Any] | None
+    namespace: MutableMapping[str, Any] | None = None
+    code: CodeType | None = None
+    offset: int = 0
 
 
 def call_site(depth: int = 2) -> CallSite:
@@ -33,7 +35,9 @@ def call_site(depth: int = 2) -> CallSite:
     body: FrameType | None = frame
     while body is not None and body.f_code.co_name in _COMPREHENSIONS:
         body = body.f_back
-    return CallSite(source=source, namespace=body.f_locals if body is not None and _is_class_body(body) else None)
+    if body is None or not _is_class_body(body):
+        return CallSite(source=source)
+    return CallSite(source=source, namespace=body.f_locals, code=body.f_code, offset=body.f_lasti)
 
 
 def _is_class_body(frame: FrameType) -> bool:
@@ -41,34 +45,31 @@ def _is_class_body(frame: FrameType) -> bool:
 
 
 class Declaration:
-    """The parent of all that can be declared in a class body."""
+    """The parent of all that can be declared in a class body; ``target`` is what the user handed in."""
 
     keyword = ""
 
-    def __init__(self, site: CallSite, function: Callable[..., Any] | None = None) -> None:
-        self.source = site.source
-        self.function = function
+    def __init__(self, site: CallSite, target: object = None) -> None:
         self.was_applied = False
-        self.replaces_method = False
-        self._register(site)
+        self.misplaced: object = None
+        self._aim_at(target, site)
 
     @property
     def named(self) -> str | None:
         """The name of the method that is declared, where it has one."""
         return getattr(self.function, "__name__", None)
 
-    def __call__(self, function: Callable[..., Any]) -> Self:
+    def function_of(self, target: Any) -> Callable[..., Any] | None:
+        return plain_function(target) if callable(plain_function(target)) else None
+
+    def __call__(self, method: Callable[..., Any]) -> Self:
         """Decorate a method; one declaration may decorate several."""
         self.was_applied = True
         applied = copy(self)
         applied.was_applied = False
-        applied.replaces_method = False
-        applied.decorate(function)
-        applied._register(call_site())
+        applied.misplaced = self.target
+        applied._aim_at(method, call_site())
         return applied
-
-    def decorate(self, function: Callable[..., Any]) -> None:
-        self.function = function
 
     def __set_name__(self, owner: type, name: str) -> None:
         if _BODY not in vars(owner):
@@ -77,21 +78,27 @@ class Declaration:
         if self.function is not None:
             setattr(owner, name, self.function)
 
-    def _register(self, site: CallSite) -> None:
+    def _aim_at(self, target: object, site: CallSite) -> None:
+        self.target = target
+        self.function = self.function_of(target)
+        self.source = site.source
+        self.offset = site.offset
+        self.replaces_method = False
         if site.namespace is None:
             return
-        site.namespace.setdefault(_BODY, ClassBody()).made.append(self)
-        name = self.named
-        if name is not None and name in site.namespace:
-            self.replaces_method = plain_function(site.namespace[name]) is not self.function
+        body = site.namespace.setdefault(_BODY, ClassBody(code=site.code))
+        body.made.append(self)
+        if self.named is not None and self.named in site.namespace:
+            self.replaces_method = plain_function(site.namespace[self.named]) is not self.function
 
 
 @dataclass
 class ClassBody:
-    """The declarations that one class body made, and those that its attributes hold."""
+    """The declarations that one class body made, those that its attributes hold, and its compiled code."""
 
     made: list[Declaration] = field(default_factory=list)
     bound: dict[str, Declaration] = field(default_factory=dict)
+    code: CodeType | None = None
 
 
 def class_body_of(owner: type) -> ClassBody:

@@ -50,16 +50,17 @@ def _from_seconds(value: Real | Decimal, what: str) -> timedelta:
             return -timedelta.resolution
         return timedelta(seconds=seconds)
     except OverflowError as error:
-        raise StepConfigurationError(_too_long(value, what)) from error
+        raise StepConfigurationError(_too_long(what)) from error
 
 
 def _within_bounds(duration: timedelta, given: object, what: str) -> timedelta:
     if duration < timedelta(0):
         raise StepConfigurationError(f"{what} must be {_FORMS}; {given!r} is negative.")
     if duration > LONGEST:
-        raise StepConfigurationError(_too_long(given, what))
+        raise StepConfigurationError(_too_long(what))
     return duration
 
 
-def _too_long(given: object, what: str) -> str:
-    return f"{what} is {given!r}, which is longer than {LONGEST.days} days. Give a shorter duration."
+def _too_long(what: str) -> str:
+    # Without the value: Python refuses to write out an integer of thousands of digits.
+    return f"{what} is longer than {LONGEST.days} days. Give a shorter duration."

@@ -230,11 +230,11 @@ class HandlerDeclaration(Declaration):
     keyword = "@on_exception"
 
     def __init__(
-        self, site: CallSite, function: Handler | None, matching: tuple[object, ...], options: Mapping[str, object]
+        self, site: CallSite, target: object, matching: tuple[object, ...], options: Mapping[str, object]
     ) -> None:
         self.matching = matching
         self.options = options
-        super().__init__(site, function)
+        super().__init__(site, target)
 
     def policy(self, method_name: str, where: str) -> ExceptionPolicy:
         """Return the policy that asks the method of this name."""
@@ -268,4 +268,5 @@ def on_exception(*matching: Any, **options: object) -> Any:
 
 def _is_handler(value: object) -> bool:
     """A predicate takes the error alone; a method takes ``(self, error)``."""
-    return callable(value) and not isinstance(value, type) and not accepts(value, 1)
+    value = plain_function(value)
+    return callable(value) and not isinstance(value, type) and (accepts(value, 2) or not accepts(value, 1))

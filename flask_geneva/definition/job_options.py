@@ -23,7 +23,9 @@ def read_job_options(options: object, where: str) -> dict[str, Any]:
         raise StepConfigurationError(
             f"{where}: job_options must be a mapping such as {{'queue': 'mail'}}, not {options!r}."
         )
-    refuse_unknown(map(str, options), _READERS, where=f"{where}: job_options")
+    refuse_unknown(
+        (each if isinstance(each, str) else repr(each) for each in options), _READERS, where=f"{where}: job_options"
+    )
     return {
         key: _READERS[key](value, f"{where}: job_options['{key}']")
         for key, value in options.items()

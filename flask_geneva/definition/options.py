@@ -46,7 +46,7 @@ def read_positive_integer(value: object, *, what: str) -> int | None:
 
 
 def read_name(value: object, *, what: str) -> str:
-    if isinstance(value, str) and value.strip() and len(value) <= LONGEST_NAME:
+    if isinstance(value, str) and value and len(value) <= LONGEST_NAME:
         return value
     raise StepConfigurationError(f"{what} must be a non-empty str of at most {LONGEST_NAME} characters, not {value!r}.")
 

@@ -60,7 +60,7 @@ def read_wait_for(value: object, *, where: str) -> tuple[Matcher, ...]:
     """Check the ``wait_for`` of a step; None is no matcher at all."""
     if value is None:
         return ()
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         if not value:
             raise StepConfigurationError(f"{where}: wait_for is empty. Name the signals, or leave it out.")
         return tuple(_read_matcher(each, where) for each in value)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from flask_geneva.definition.conditions import Condition, Rule
-from flask_geneva.definition.declarations import CallSite, Declaration, as_method, call_site, plain_function
+from flask_geneva.definition.declarations import CallSite, Declaration, as_method, call_site
 from flask_geneva.definition.durations import Duration
 from flask_geneva.definition.exception_policies import Action, ExceptionPolicy, Handler, TerminalAction
 from flask_geneva.definition.signal_matchers import Matcher, WaitFor
@@ -85,19 +85,18 @@ class StepDeclaration(Declaration):
     """A step in a class body: a decorated method, a callable, or the name of a method."""
 
     def __init__(self, site: CallSite, target: object, options: Mapping[str, object], *, resumable: bool) -> None:
-        self.target = target
         self.options = options
         self.resumable = resumable
         self.keyword = "@resumable_step" if resumable else "@step"
-        super().__init__(site, self._function_of(target))
+        super().__init__(site, target)
 
     @property
     def named(self) -> str | None:
         return self.target if isinstance(self.target, str) else super().named
 
-    def decorate(self, function: Callable[..., Any]) -> None:
-        self.target = function
-        self.function = self._function_of(function)
+    def function_of(self, target: Any) -> Callable[..., Any] | None:
+        function = super().function_of(target)
+        return None if function is None or isinstance(function, type | Declaration) else as_method(function)
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
@@ -105,13 +104,6 @@ class StepDeclaration(Declaration):
         if self.target == name and callable(inherited):
             # charge = step("charge") must not hide the inherited method that it names.
             setattr(owner, name, inherited)
-
-    @staticmethod
-    def _function_of(target: object) -> Callable[..., Any] | None:
-        target = plain_function(target)
-        if not callable(target) or isinstance(target, type | Declaration):
-            return None
-        return as_method(target)
 
 
 class RemovedStepDeclaration(Declaration):
@@ -159,7 +151,7 @@ def resumable_step(target: object = None, /, **options: object) -> Any:
     return StepDeclaration(call_site(), target, options, resumable=True)
 
 
-def removed_step(*arguments: object, **options: object) -> RemovedStepDeclaration:
+def removed_step(*arguments: object, **options: object) -> Any:
     """Keep the place of a step that was deleted: ``name = removed_step()``, where the step stood.
 
     Workflows that stand at it go on with the next step. It takes no arguments; in a subclass it removes the parent's

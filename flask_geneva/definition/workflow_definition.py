@@ -34,18 +34,16 @@ class WorkflowDefinition:
     may_proceed_without_hero: bool = False
 
 
-def read_definition(
-    cls: type, parent: WorkflowDefinition | None = None, *, reserved: frozenset[str] = frozenset()
-) -> WorkflowDefinition:
+def read_definition(cls: type, *, reserved: frozenset[str] = frozenset()) -> WorkflowDefinition:
     """Read the class; its decorated methods are plain functions when this returns.
 
-    Base classes that carry a ``definition`` contribute it, others their own bodies; ``parent`` stands for those when
-    none carries one. ``reserved`` are the names that no step may have.
+    Base classes that carry a ``definition`` contribute it, others their own bodies. ``reserved`` are the names that
+    no step may have.
 
     :raises StepConfigurationError: for every mistake, naming class, step and remedy.
     """
     reserved |= _CLASS_OPTIONS
-    bases = list(_layers_of_bases(cls, parent, reserved))
+    bases = list(_layers_of_bases(cls, reserved))
     own = read_body(cls, cls, reserved)
     listed = [layer for layers in bases for layer in layers]
     # The first base comes first where there is an order of steps, and last where the last word counts.
@@ -62,11 +60,9 @@ def read_definition(
     return definition
 
 
-def _layers_of_bases(cls: type, parent: WorkflowDefinition | None, reserved: frozenset[str]) -> Iterator[list[Layer]]:
-    definitions = [getattr(base, "definition", None) for base in cls.__bases__]
-    if parent is not None and not any(isinstance(each, WorkflowDefinition) for each in definitions):
-        yield [_layer_of(parent)]
-    for base, definition in zip(cls.__bases__, definitions, strict=True):
+def _layers_of_bases(cls: type, reserved: frozenset[str]) -> Iterator[list[Layer]]:
+    for base in cls.__bases__:
+        definition = getattr(base, "definition", None)
         if isinstance(definition, WorkflowDefinition):
             yield [_layer_of(definition)]
         else:
@@ -126,6 +122,11 @@ def _check_overrides(cls: type, known: list[StepDefinition], own: Layer) -> None
 
 
 def _already_inherited(cls: type, step: StepDefinition, inherited: StepDefinition) -> str:
+    if inherited.removed:
+        return (
+            f"{_where(cls, step)}: '{step.name}' is already defined as a removed step, at {inherited.source}, and "
+            f"workflows may still stand at it. Choose another name."
+        )
     return (
         f"{_where(cls, step)}: '{step.name}' is already defined in a parent class, at {inherited.source}. To replace "
         f"its body override the method without a decorator, to remove it write {step.name} = removed_step(), and "
