@@ -221,7 +221,8 @@ def _refuse_lost(body: ClassBody, reading: _Reading) -> None:
             continue
         name = name_given_after(body.code, declaration.offset)
         where = reading.where(declaration, name or declaration.named or "without a name")
-        if name in vars(reading.owner) and not isinstance(vars(reading.owner)[name], dict | set):
+        present = vars(reading.owner).get(name or "")
+        if present is not None and not isinstance(present, dict | set):
             raise StepConfigurationError(_ALREADY_DEFINED.format(where=where, name=name))
         call = declaration.keyword.removeprefix("@").removesuffix("()")
         raise StepConfigurationError(
