@@ -59,6 +59,7 @@ class Demo:
 
     address: str
     environment: dict[str, str]
+    children: list[subprocess.Popen[bytes]]
     orders: list[Watched] = field(default_factory=list)
 
     def run(self) -> None:
@@ -110,6 +111,9 @@ class Demo:
                 self.look_at(order)
             if reached():
                 return
+            for child in self.children:
+                if child.poll() is not None:
+                    raise DemoFailed(f"process {child.pid} ended by itself, with status {child.returncode}")
             if time.monotonic() > give_up:
                 stands = "; ".join(f"order {order.order_id}: {order.timeline['stands']}" for order in self.orders)
                 raise DemoFailed(f"waited a minute for {what}; {stands}")
@@ -166,10 +170,10 @@ def _start(stack: ExitStack) -> Demo:
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     web = stack.enter_context(_child(environment, folder / "web.log", "run", "--port", str(port)))
-    stack.enter_context(_child(environment, folder / "worker.log", "geneva", "worker"))
+    worker = stack.enter_context(_child(environment, folder / "worker.log", "geneva", "worker"))
     _wait_for(web, address, folder / "web.log")
     say(f"the shop is at {address}")
-    return Demo(address=address, environment=environment)
+    return Demo(address=address, environment=environment, children=[web, worker])
 
 
 def _environment(folder: Path, stack: ExitStack) -> dict[str, str]:
