@@ -139,8 +139,9 @@ class NoProgress(GenevaError):
     def __init__(self, step_name: str, times: int) -> None:
         self.step_name = step_name
         super().__init__(
-            f"Step '{step_name}' was interrupted {times} times in a row without its cursor changing. Let it make a "
-            f"checkpoint before it is interrupted (raise max_runtime, or move the cursor in smaller parts), then resume."
+            f"Step '{step_name}' was interrupted {times} times in a row without its cursor changing. Let it "
+            f"make a checkpoint before it is interrupted (raise max_runtime, or move the cursor more often), then "
+            f"resume."
         )
 
 

@@ -104,7 +104,8 @@ def _database_of(app: Flask, db: SQLAlchemy | None) -> SQLAlchemy:
     registered = app.extensions.get("sqlalchemy")
     if registered is None:
         raise ConfigurationError(
-            f"The application '{app.name}' has no Flask-SQLAlchemy. Call db.init_app(app) before geneva.init_app(app, db)."
+            f"The application '{app.name}' has no Flask-SQLAlchemy. "
+            f"Call db.init_app(app) before geneva.init_app(app, db)."
         )
     if db is not None and db is not registered:
         raise ConfigurationError(

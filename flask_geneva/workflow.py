@@ -73,12 +73,17 @@ class Workflow(Base, Generic[Hero]):
         "properties": {"stored_details": workflows.c.details},
     }
 
-    definition: ClassVar[WorkflowDefinition]
-    steps: ClassVar[StepSequence]
     may_proceed_without_hero: ClassVar[bool] = False
     job_options: ClassVar[Mapping[str, Any]] = {}
 
+    # The attempt that runs this very object; None everywhere but inside a step.
+    _attempt = None
+
+    # Only for type checkers: SQLAlchemy would take each annotation for a column.
     if TYPE_CHECKING:
+        definition: ClassVar[WorkflowDefinition]
+        steps: ClassVar[StepSequence]
+        _attempt: Attempt | None
         id: Mapped[int]
         type: Mapped[str]
         hero_type: Mapped[str | None]
@@ -101,13 +106,14 @@ class Workflow(Base, Generic[Hero]):
         "Signal", back_populates="workflow", order_by="Signal.id", cascade="all, delete-orphan"
     )
 
-    # The attempt that runs this very object; None everywhere but inside a step.
-    _attempt: Attempt | None = None
-
     def __init_subclass__(cls, **options: Any) -> None:
         definition = read_definition(cls, reserved=_RESERVED)
         cls.__mapper_args__ = {"polymorphic_identity": definition.name}
+        # A workflow class has no columns of its own: its annotations are its own affair.
+        annotations = cls.__dict__.get("__annotations__", {})
+        cls.__annotations__ = {}
         super().__init_subclass__(**options)
+        cls.__annotations__ = annotations
         cls.definition = definition
         cls.steps = definition.steps
 
@@ -320,9 +326,7 @@ class Workflow(Base, Generic[Hero]):
         """A logger whose lines name the workflow, its hero and, in a step, the execution and the step."""
         if self._attempt is not None:
             return self._attempt.logger
-        return logger_for(
-            workflow_type=self.type, workflow_id=self.id, hero_type=self.hero_type, hero_id=self.hero_id
-        )
+        return logger_for(workflow_type=self.type, workflow_id=self.id, hero_type=self.hero_type, hero_id=self.hero_id)
 
     @property
     def details(self) -> Details:
@@ -365,8 +369,8 @@ class Workflow(Base, Generic[Hero]):
     def _only_in_a_step(self, verb: str) -> None:
         if self._attempt is None:
             raise InvalidStateError(
-                f"Cannot {verb} {type(self).__name__} #{self.id}: {verb}() ends a step from inside, and no step of this "
-                f"object is running. From outside use pause, resume, resume_at, skip or cancel."
+                f"Cannot {verb} {type(self).__name__} #{self.id}: {verb}() ends a step from inside, and no "
+                f"step of this object is running. From outside use pause, resume, resume_at, skip or cancel."
             )
 
 

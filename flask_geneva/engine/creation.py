@@ -100,9 +100,7 @@ def _find_ongoing(session: Session, workflow_class: type[Any], hero: object | No
     return ongoing(session, workflow_class, hero_type, hero_id)
 
 
-def ongoing(
-    session: Session, workflow_class: type[Any], hero_type: str | None, hero_id: str | None
-) -> Any | None:
+def ongoing(session: Session, workflow_class: type[Any], hero_type: str | None, hero_id: str | None) -> Any | None:
     """Return the ongoing workflow that holds the slot of this class and hero."""
     where: list[ColumnElement[bool]] = [
         workflows.c.type == workflow_class.definition.name,

@@ -50,7 +50,7 @@ class IterableStep:
 
     @property
     def total(self) -> int | None:
-        """How many iterations there will be in the whole chain, for people who look; stored with the next checkpoint."""
+        """How many iterations the whole chain will have, for people who look; stored with the next checkpoint."""
         return self._checkpoints.total
 
     @total.setter
@@ -220,5 +220,3 @@ def iteration_of(run: Run, attempt: Attempt) -> IterableStep:
 
 def _from(sequence: Sequence[Item], start: int) -> Iterator[Item]:
     return (sequence[index] for index in range(start, len(sequence)))
-
-

@@ -19,13 +19,13 @@ def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str 
     """
     try:
         applied = policy_for(attempt.step, attempt.workflow_class.definition.exception_policies, error)
+        if applied.policy.handler is None:
+            return decide(applied, error, attempt.execution.error_reattempts, reason=reason)
     except Exception as failure:
-        # A predicate in matching= that raises is a fault of the policy: a person must look at both.
-        failure.__cause__ = error
-        attempt.logger.exception("Choosing the exception policy failed", exc_info=failure)
+        # A predicate in matching= or a wait function that raises is a fault of the policy: a person must look at both.
+        attempt.logger.exception("The exception policy failed itself")
+        _chain(failure, error)
         return Paused(error=error, report=True)
-    if applied.policy.handler is None:
-        return decide(applied, error, attempt.execution.error_reattempts, reason=reason)
     return _ask_handler(run, attempt, applied, error, reason)
 
 

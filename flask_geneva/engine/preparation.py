@@ -187,9 +187,7 @@ def _tell(attempt: Attempt, verdict: Verdict | None, error: Exception | None = N
     if not events.precondition_evaluated.receivers:
         return
     outcome = {Canceled: "canceled", Skipped: "skipped"}.get(type(verdict), "passed") if error is None else "exception"
-    events.send(
-        events.precondition_evaluated, attempt.runtime.app, **attempt.facts, outcome=outcome, exception=error
-    )
+    events.send(events.precondition_evaluated, attempt.runtime.app, **attempt.facts, outcome=outcome, exception=error)
 
 
 def _log(run: Run, workflow: WorkflowRow, execution: ExecutionRow, message: str, *arguments: object) -> None:

@@ -34,7 +34,9 @@ def execution_of(workflow: WorkflowRow, step_name: str, *, due: datetime, **carr
     )
 
 
-def successor_of(execution: ExecutionRow, workflow: WorkflowRow, *, due: datetime, rewind: bool = False) -> ExecutionRow:
+def successor_of(
+    execution: ExecutionRow, workflow: WorkflowRow, *, due: datetime, rewind: bool = False
+) -> ExecutionRow:
     """Draft the execution that goes on where this one stopped: same signal, same cursor unless rewound."""
     carried: dict[str, Any] = {
         "signal_id": execution.signal_id,

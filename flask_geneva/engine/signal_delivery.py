@@ -62,7 +62,9 @@ def deliver(runtime: Runtime, session: Session, target: Any, name: str, payload:
     with session.begin_nested():
         workflow = lock_workflow(session, target.id)
         if workflow is None:
-            raise InvalidStateError(f"Cannot deliver signal '{name}' to workflow #{target.id}: it does not exist any more.")
+            raise InvalidStateError(
+                f"Cannot deliver signal '{name}' to workflow #{target.id}: it does not exist any more."
+            )
         signal = _store_or_find(runtime, session, workflow, name, structure, key)
         if not signal.duplicate_delivery:
             _dispatch(runtime, session, workflow, target, signal)
@@ -174,7 +176,11 @@ def _known(session: Session, workflow_id: int, name: str, key: str | None) -> Si
     if key is None:
         return None
     found = read_current(
-        session, SignalRow, signals.c.workflow_id == workflow_id, signals.c.name == name, signals.c.idempotency_key == key
+        session,
+        SignalRow,
+        signals.c.workflow_id == workflow_id,
+        signals.c.name == name,
+        signals.c.idempotency_key == key,
     )
     return found[0] if found else None
 

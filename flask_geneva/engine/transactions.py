@@ -49,7 +49,9 @@ _LOCK_BOTH = (
 ).with_for_update(key_share=True)
 _OWNER = select(step_executions.c.workflow_id).where(step_executions.c.id == _EXECUTION_ID)
 _LOCK_BY_EXECUTION = _BOTH.where(
-    workflows.c.id == _OWNER.scalar_subquery(), step_executions.c.id == _EXECUTION_ID
+    workflows.c.id == _OWNER.scalar_subquery(),
+    step_executions.c.id == _EXECUTION_ID,
+    step_executions.c.workflow_id == workflows.c.id,
 ).with_for_update(key_share=True)
 
 
@@ -79,7 +81,9 @@ def lock_both(session: Session, workflow_id: int, execution_id: int) -> Pair | N
     return _pair(session.connection().execute(_LOCK_BOTH, parameters).one_or_none())
 
 
-def read_current(session: Session, kind: type[AnyRow], *where: ColumnElement[bool], limit: int | None = None) -> list[AnyRow]:
+def read_current(
+    session: Session, kind: type[AnyRow], *where: ColumnElement[bool], limit: int | None = None
+) -> list[AnyRow]:
     """Read rows in the order of their ids, in the newest committed version; the workflow's lock must be held."""
     statement = current(session, select(*kind.table.c).where(*where).order_by(kind.table.c.id).limit(limit))
     keys = kind.table.c.keys()

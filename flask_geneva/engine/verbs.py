@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from flask_geneva import events
 from flask_geneva.definition.steps import StepDefinition
-from flask_geneva.definition.verdicts import Canceled, Skipped
+from flask_geneva.definition.verdicts import Skipped
 from flask_geneva.engine.finalization import conclude, proceed_after
 from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.resumption import resumed
@@ -126,8 +126,9 @@ def _refuse_unless(workflow: WorkflowRow, verb: str, *states: WorkflowState) -> 
     if workflow.state in states:
         return
     asked = f" and a {workflow.pending_request} is pending" if workflow.pending_request is not None else ""
+    name = f"{workflow.type} #{workflow.id}"
     raise InvalidStateError(
-        f"Cannot {verb} {workflow.type} #{workflow.id}: the workflow is {workflow.state}{asked}. {_ADVICE[workflow.state]}"
+        f"Cannot {verb} {name}: the workflow is {workflow.state}{asked}. {_ADVICE[workflow.state]}"
     )
 
 

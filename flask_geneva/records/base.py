@@ -14,10 +14,6 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 MYSQL_DIALECTS = ("mysql", "mariadb")
 
-# The binary collation that does not pad has another name on MySQL than on MariaDB, and before it is connected an engine
-# does not know on which it is. Each executes the comment that is meant for it and skips the other.
-EXACT_COLLATION = "/*!80017 utf8mb4_0900_bin */ /*M!100202 utf8mb4_nopad_bin */"
-
 NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -30,6 +26,8 @@ class Base(DeclarativeBase):
     """The parent of the library's mapped classes; separate from the application's models."""
 
     metadata = MetaData(naming_convention=NAMING_CONVENTION)
+    # Workflow classes may annotate attributes of their own; columns are only what the tables have.
+    __allow_unmapped__ = True
 
 
 # SQLite numbers rows by itself only where the key is called INTEGER.
@@ -65,28 +63,6 @@ class UTCDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class ExactString(TypeDecorator[str]):
-    """A string that compares exactly: by case, accents and trailing spaces, on every database.
-
-    MySQL and MariaDB compare without regard to these unless a binary collation that does not pad is named.
-    """
-
-    impl = String
-    cache_ok = True
-
-    def __init__(self, length: int = 255) -> None:
-        super().__init__(length)
-        self.length = length
-
-    @property
-    def ddl_type(self) -> TypeEngine[Any]:
-        exact = mysql.VARCHAR(self.length, charset="utf8mb4", collation=EXACT_COLLATION)
-        return String(self.length).with_variant(exact, *MYSQL_DIALECTS)
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return self.ddl_type.dialect_impl(dialect)
 
 
 Member = TypeVar("Member", bound=StrEnum)

@@ -37,11 +37,15 @@ class JSONColumn(TypeDecorator[Any]):
 
     @property
     def ddl_type(self) -> TypeEngine[Any]:
-        jsonb = JSONB(none_as_null=self.none_as_null)
-        return JSON(none_as_null=self.none_as_null).with_variant(jsonb, "postgresql")
+        jsonb = JSONB()
+        # Alembic would write it into a revision as a bare "Text()", which nothing imports there.
+        jsonb.astext_type = None  # type: ignore[assignment]
+        return JSON().with_variant(jsonb, "postgresql")
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return self.ddl_type.dialect_impl(dialect)
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(JSONB(none_as_null=self.none_as_null))
+        return dialect.type_descriptor(JSON(none_as_null=self.none_as_null))
 
     # The serializers that an app gives to its engine (for decimals, or for speed) would change what is stored and
     # read, so the whole way is overridden here and none of the dialect's processors runs.

@@ -1,7 +1,8 @@
 """Rows free of any session, and the statements that store what was changed on them.
 
 The engine reads rows with Core, changes them in memory and stores each with one statement. An UPDATE is guarded by
-the state that was read: where another process moved the row meanwhile, nothing is written and :class:`StaleRow` says so.
+the state that was read: where another process moved the row meanwhile, nothing is written and
+:class:`StaleRow` says so.
 """
 
 from __future__ import annotations

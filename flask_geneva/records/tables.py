@@ -22,29 +22,35 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.elements import conv
 
-from flask_geneva.records.base import MYSQL_DIALECTS, Base, ExactString, Key, LongText, StateColumn, UTCDateTime
+from flask_geneva.records.base import MYSQL_DIALECTS, Base, Key, LongText, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.states import Outcome, PendingRequest, SignalState, StepState, WorkflowState
 
-# SQLite gives the number of a deleted row away again unless it is told to count on.
+# Strings compare by case, accents and trailing spaces on every database. On MySQL and MariaDB that takes a binary
+# collation that does not pad; it has another name on each, and each executes the comment that is meant for it.
+EXACT_COLLATION = "/*!80017 utf8mb4_0900_bin */ /*M!100202 utf8mb4_nopad_bin */"
+
 OPTIONS: dict[str, Any] = {
+    # Without it SQLite gives the number of a deleted row away again.
     "sqlite_autoincrement": True,
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
+    "mysql_collate": EXACT_COLLATION,
     "mariadb_engine": "InnoDB",
     "mariadb_charset": "utf8mb4",
+    "mariadb_collate": EXACT_COLLATION,
 }
 
 workflows = Table(
     "geneva_workflows",
     Base.metadata,
     Column("id", Key, primary_key=True, autoincrement=True),
-    Column("type", ExactString(), nullable=False),
-    Column("hero_type", ExactString()),
-    Column("hero_id", ExactString()),
+    Column("type", String(255), nullable=False),
+    Column("hero_type", String(255)),
+    Column("hero_id", String(255)),
     Column("state", StateColumn(WorkflowState), nullable=False),
-    Column("current_step_name", ExactString()),
-    Column("next_step_name", ExactString()),
+    Column("current_step_name", String(255)),
+    Column("next_step_name", String(255)),
     Column("pending_request", StateColumn(PendingRequest)),
     Column("allow_multiple", Boolean, nullable=False, default=False),
     Column("started_at", UTCDateTime),
@@ -63,7 +69,7 @@ step_executions = Table(
     Base.metadata,
     Column("id", Key, primary_key=True, autoincrement=True),
     Column("workflow_id", Key, ForeignKey(workflows.c.id, ondelete="CASCADE"), nullable=False),
-    Column("step_name", ExactString(), nullable=False),
+    Column("step_name", String(255), nullable=False),
     Column("state", StateColumn(StepState), nullable=False),
     Column("outcome", StateColumn(Outcome)),
     Column("scheduled_for", UTCDateTime, nullable=False),
@@ -102,8 +108,8 @@ signals = Table(
     Base.metadata,
     Column("id", Key, primary_key=True, autoincrement=True),
     Column("workflow_id", Key, ForeignKey(workflows.c.id, ondelete="CASCADE"), nullable=False),
-    Column("name", ExactString(), nullable=False),
-    Column("idempotency_key", ExactString()),
+    Column("name", String(255), nullable=False),
+    Column("idempotency_key", String(255)),
     Column("state", StateColumn(SignalState), nullable=False),
     Column("payload", JSONColumn(none_as_null=False), nullable=False),
     Column("claimed", Key, nullable=False, default=0),

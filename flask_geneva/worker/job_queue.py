@@ -100,7 +100,9 @@ def connect(url: str) -> Redis:
 def _connect_by_sentinel(parts: SplitResult) -> Redis:
     credentials, _, hosts = parts.netloc.rpartition("@")
     password = unquote(credentials.rpartition(":")[2]) or None
-    addresses = [(host or "localhost", int(port or 26379)) for host, _, port in (h.partition(":") for h in hosts.split(","))]
+    addresses = [
+        (host or "localhost", int(port or 26379)) for host, _, port in (h.partition(":") for h in hosts.split(","))
+    ]
     service, _, database = parts.path.strip("/").partition("/")
     sentinel = Sentinel(addresses)
     master: Redis = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password)
