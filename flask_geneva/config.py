@@ -92,6 +92,11 @@ def set_defaults(config: MutableMapping[str, Any]) -> None:
         config.setdefault(key.name, _default(key, config))
 
 
+def without_password(url: str) -> str:
+    """Return a URL in which nothing is secret any more."""
+    return re.sub(r"//[^/]*@", "//***@", url)
+
+
 def _read(key: Key, config: Mapping[str, Any]) -> Any:
     value = config[key.name] if key.name in config else _default(key, config)
     try:
@@ -242,8 +247,8 @@ def _hidden(value: object) -> str:
     return f"this value of type {type(value).__name__}, which is not shown here"
 
 
-def _without_password(value: object) -> str:
-    return repr(re.sub(r"//[^/]*@", "//***@", value) if isinstance(value, str) else value)
+def _shown_url(value: object) -> str:
+    return repr(without_password(value) if isinstance(value, str) else value)
 
 
 # -- the table
@@ -254,7 +259,7 @@ KEYS = (
         default=DEFAULT_REDIS_URL,
         read=_redis_url,
         meaning="where RQ lives; `rediss://`, `unix://` and `sentinel://host:port,host:port/service/db` work",
-        shown=_without_password,
+        shown=_shown_url,
     ),
     Key(name="GENEVA_QUEUE", default="geneva", read=_text, meaning="the queue of steps that name no other"),
     Key(

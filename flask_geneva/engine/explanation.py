@@ -40,11 +40,13 @@ def explain(workflow: Workflow[Any], session: Session, now: datetime) -> str:
 
 
 def in_words(duration: timedelta) -> str:
-    """Say how long something is, in its largest unit: ``3 days``, ``1 hour``, ``20 seconds``."""
-    seconds = int(abs(duration).total_seconds())
-    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
-    number = seconds // size
-    return f"{number} {unit}{'' if number == 1 else 's'}"
+    """Say how long something is, in its largest unit: ``3 days``, ``1 hour``, ``20 seconds``, ``a moment``."""
+    seconds = round(abs(duration).total_seconds())
+    for unit, size in _UNITS:
+        number = seconds // size
+        if number:
+            return f"{number} {unit}{'' if number == 1 else 's'}"
+    return "a moment"
 
 
 @dataclass(frozen=True)

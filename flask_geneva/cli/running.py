@@ -1,0 +1,62 @@
+"""The commands that keep workflows going: worker and housekeeping."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import click
+from flask import current_app
+
+from flask_geneva.cli.group import OneLine, in_application
+from flask_geneva.cli.options import as_json_option
+from flask_geneva.cli.printing import print_json
+from flask_geneva.worker.worker import run_worker
+
+
+@click.command("worker")
+@click.argument("queues", nargs=-1, metavar="[QUEUE]...")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Work in so many processes."
+)
+@click.option("--burst", is_flag=True, help="Stop when the queues are empty.")
+@click.option(
+    "--no-fork", is_flag=True, help="Run steps in the worker's own process: faster, but one that dies ends it."
+)
+@in_application
+def work(queues: tuple[str, ...], processes: int, burst: bool, no_fork: bool) -> None:
+    """Run steps, delayed ones and housekeeping included; Ctrl-C and SIGTERM let the step in hand end."""
+    if no_fork and processes > 1:
+        raise click.UsageError("--no-fork is one process. Start several workers, or leave one of the options out.")
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    app = current_app._get_current_object()  # type: ignore[attr-defined]
+    app.extensions["geneva"].queue.redis.ping()
+    if processes == 1:
+        run_worker(app, queues, burst=burst, fork=not no_fork)
+    else:
+        run_worker(app, queues, processes=processes, burst=burst, fork=True)  # type: ignore[call-arg]
+
+
+@click.command("housekeeping")
+@as_json_option
+@in_application
+def keep_house(as_json: bool) -> None:
+    """Do one run of housekeeping, and print what it did."""
+    state = current_app.extensions.get("geneva")
+    if state is None:
+        raise OneLine(f"The application '{current_app.name}' has no Geneva.")
+    done = _counts(state.geneva.run_housekeeping())
+    if as_json:
+        print_json(done)
+        return
+    for name, number in done.items():
+        click.echo(f"{name.replace('_', ' ')}: {number}")
+
+
+def _counts(summary: Any) -> dict[str, Any]:
+    if is_dataclass(summary) and not isinstance(summary, type):
+        return asdict(summary)
+    return dict(summary) if isinstance(summary, Mapping) else {"summary": summary}
