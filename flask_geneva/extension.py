@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask, current_app
 from flask_sqlalchemy import SQLAlchemy
@@ -19,6 +20,9 @@ from flask_geneva.records import sqlite
 from flask_geneva.records.base import MODELS_KEY
 from flask_geneva.records.references import models_in
 from flask_geneva.records.tables import register_tables
+from flask_geneva.webhooks import views
+from flask_geneva.webhooks.delivery_log import register_table
+from flask_geneva.webhooks.sources import AnyHandler, Verifier, WebhookSources
 from flask_geneva.worker.job_queue import RQJobQueue
 from flask_geneva.workflow import Workflow
 
@@ -42,6 +46,7 @@ class Geneva:
     """
 
     def __init__(self, app: Flask | None = None, db: SQLAlchemy | None = None) -> None:
+        self.webhook_sources = WebhookSources()
         if app is not None:
             self.init_app(app, db)
 
@@ -59,23 +64,34 @@ class Geneva:
         )
         app.extensions["geneva"] = GenevaState(self, database, runtime, queue)
         self._prepare_database(app, database, settings)
+        views.register(runtime, self.webhook_sources)
 
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
         with app.app_context():
             engine = db.engine
         register_tables(db.metadata, engine.dialect.name)
+        register_table(db.metadata)
         if settings.configure_sqlite:
             sqlite.configure(engine)
         outbox.listen(db.session)
         factory = db.session.session_factory
         known: dict[str, Any] = factory.kw.get("info") or {}
-        factory.configure(info={**known, MODELS_KEY: models_in([db.Model.registry])})
+        factory.configure(info={**known, MODELS_KEY: models_in([cast("Any", db.Model).registry])})
 
     def create_all(self) -> None:
         """Create the library's tables in the current application's database, without Alembic; existing ones stay."""
         db = _state().db
-        tables = register_tables(db.metadata, db.engine.dialect.name)
+        tables = [*register_tables(db.metadata, db.engine.dialect.name), register_table(db.metadata)]
         db.metadata.create_all(db.engine, tables=tables)
+
+    def webhook(self, name: str, verifier: Verifier) -> Callable[[AnyHandler], AnyHandler]:
+        """Register the decorated function as what handles events sent to ``<prefix>/webhooks/<name>``.
+
+        It takes a :class:`.WebhookEvent` and returns a :class:`.Delivery`, a list of them, or None.
+
+        :raises ConfigurationError: the name is taken, or a secret of the verifier is missing or of the wrong form.
+        """
+        return self.webhook_sources.register(name, verifier)
 
     def queue(self, name: str | None = None) -> Queue:
         """Return an RQ queue of the current application: the named one, or ``GENEVA_QUEUE``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from inspect import get_annotations as inspect_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
 from sqlalchemy import ColumnElement, String, and_, func, inspect, select, type_coerce
@@ -18,9 +20,10 @@ from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
 from flask_geneva.definition.workflow_definition import WorkflowDefinition, read_definition
 from flask_geneva.engine import creation, signal_delivery, verbs
+from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.explanation import explain
 from flask_geneva.engine.runtime import Runtime, current_runtime
-from flask_geneva.errors import InvalidStateError
+from flask_geneva.errors import InvalidStateError, StepConfigurationError
 from flask_geneva.logs import StepLogger, logger_for
 from flask_geneva.records import heroes
 from flask_geneva.records.base import Base
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from flask_geneva.definition.step_sequence import StepSequence
-    from flask_geneva.engine.attempt import Attempt
     from flask_geneva.states import PendingRequest, WorkflowState
 
 logger = logging.getLogger(__name__)
@@ -67,7 +69,7 @@ class Workflow(Base, Generic[Hero]):
     """
 
     __table__ = workflows
-    __mapper_args__: ClassVar[Any] = {
+    __mapper_args__ = {  # noqa: RUF012 (SQLAlchemy reads it as it is)
         "polymorphic_on": type_coerce(workflows.c.type, _KnownClass()),
         "polymorphic_identity": _BASE_NAME,
         "properties": {"stored_details": workflows.c.details},
@@ -77,13 +79,12 @@ class Workflow(Base, Generic[Hero]):
     job_options: ClassVar[Mapping[str, Any]] = {}
 
     # The attempt that runs this very object; None everywhere but inside a step.
-    _attempt = None
+    _attempt: Attempt | None = None
 
     # Only for type checkers: SQLAlchemy would take each annotation for a column.
     if TYPE_CHECKING:
         definition: ClassVar[WorkflowDefinition]
         steps: ClassVar[StepSequence]
-        _attempt: Attempt | None
         id: Mapped[int]
         type: Mapped[str]
         hero_type: Mapped[str | None]
@@ -107,10 +108,10 @@ class Workflow(Base, Generic[Hero]):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        definition = read_definition(cls, reserved=_RESERVED)
+        definition = _named_apart(cls, read_definition(cls, reserved=_RESERVED))
         cls.__mapper_args__ = {"polymorphic_identity": definition.name}
         # A workflow class has no columns of its own: its annotations are its own affair.
-        annotations = cls.__dict__.get("__annotations__", {})
+        annotations = inspect_annotations(cls)
         cls.__annotations__ = {}
         super().__init_subclass__(**options)
         cls.__annotations__ = annotations
@@ -261,7 +262,7 @@ class Workflow(Base, Generic[Hero]):
         """
         duration = read_duration(wait, what="reattempt(wait=...)")
         self._only_in_a_step("reattempt")
-        self._end_step(Reattempted(wait=duration, rewind=rewind))
+        raise FlowControl(Reattempted(wait=duration, rewind=rewind))
 
     def finish(self) -> NoReturn:
         """End the step and the workflow here; the remaining steps do not run.
@@ -269,7 +270,7 @@ class Workflow(Base, Generic[Hero]):
         :raises InvalidStateError: outside a step.
         """
         self._only_in_a_step("finish")
-        self._end_step(Finished())
+        raise FlowControl(Finished())
 
     def suspend(self, wait: timedelta | float | None = None) -> NoReturn:
         """Stop a resumable step here; a new execution goes on from the last checkpoint, after ``wait``.
@@ -282,7 +283,7 @@ class Workflow(Base, Generic[Hero]):
                 f"Cannot suspend {type(self).__name__} #{self.id}: only a step that is declared with @resumable_step "
                 f"can be suspended, from inside. Use reattempt(wait=...) in a plain step."
             )
-        self._end_step(Suspended(wait=duration))
+        raise FlowControl(Suspended(wait=duration))
 
     # -- looking
 
@@ -379,4 +380,22 @@ def _with_subclasses(cls: type[Workflow[Any]]) -> Iterator[type[Workflow[Any]]]:
         yield mapper.class_
 
 
+def _named_apart(cls: type, definition: WorkflowDefinition) -> WorkflowDefinition:
+    """See to it that no two classes share a name, by which their rows are told apart."""
+    known = inspect(Workflow).polymorphic_map.get(definition.name)
+    if known is None or _path(known.class_) == _path(cls):
+        return definition
+    remedy = f"Set '__workflow_name__' on one of {_path(known.class_)} and {_path(cls)}"
+    if "__workflow_name__" in vars(cls):
+        raise StepConfigurationError(f"{cls.__name__}: the workflow name '{definition.name}' is taken. {remedy}.")
+    logger.warning("Two workflow classes are called '%s'; the second is stored by its path. %s.", cls.__name__, remedy)
+    return replace(definition, name=_path(cls))
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+Workflow.definition = read_definition(Workflow)
+Workflow.steps = Workflow.definition.steps
 _RESERVED = frozenset(name for name in dir(Workflow) if not name.startswith("_"))

@@ -56,7 +56,8 @@ def _end(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     try:
         return _finalise(run, attempt, verdict)
     except StaleRow:
-        return _fenced(run, attempt)
+        _fenced(run, attempt)
+        return None
     except Exception as error:
         run.session.rollback()
         if is_transient(error):
@@ -77,7 +78,8 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     run.refresh_clock()
     pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
     if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
-        return _fenced(run, attempt)
+        _fenced(run, attempt)
+        return None
     workflow, execution = pair
     follower = conclude(run, workflow, execution, verdict)
     save(run.session, execution, now=run.now)

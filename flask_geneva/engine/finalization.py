@@ -76,9 +76,11 @@ def _reattempted(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdi
 
 def _suspended(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: Suspended) -> ExecutionRow | None:
     if workflow.pending_request is PendingRequest.CANCEL:
-        return _canceled(run, workflow, execution, Canceled())
+        _canceled(run, workflow, execution, Canceled())
+        return None
     if not verdict.progressed and execution.stalled_runs + 1 >= MAX_STALLED_RUNS:
-        return _paused(run, workflow, execution, Paused(error=NoProgress(execution.step_name, MAX_STALLED_RUNS)))
+        _paused(run, workflow, execution, Paused(error=NoProgress(execution.step_name, MAX_STALLED_RUNS)))
+        return None
     paused = workflow.pending_request is PendingRequest.PAUSE
     outcome = Outcome.WORKFLOW_PAUSED if paused else Outcome.CONTINUED
     move_execution(execution, StepState.COMPLETED, now=run.now, outcome=outcome)
@@ -101,7 +103,8 @@ def _recovered(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
         move_workflow(workflow, WorkflowState.CANCELED, now=run.now)
         return None
     if verdict.action == "pause":
-        return _paused(run, workflow, execution, Paused(error=verdict.error))
+        _paused(run, workflow, execution, Paused(error=verdict.error))
+        return None
     move_execution(execution, StepState.COMPLETED, now=run.now, outcome=Outcome.RECOVERED)
     _make_ready(run, workflow)
     follower = _again(run, workflow, execution, wait=None, rewind=False)

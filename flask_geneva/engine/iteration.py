@@ -187,7 +187,8 @@ class _Pace:
     """Counts items, or looks at the clock, to say when a checkpoint is due."""
 
     def __init__(self, every: Every) -> None:
-        if isinstance(every, bool) or not isinstance(every, int | timedelta) or not every > type(every)(0):
+        least = timedelta(0) if isinstance(every, timedelta) else 0
+        if isinstance(every, bool) or not isinstance(every, int | timedelta) or every <= least:  # type: ignore[operator]
             raise StepConfigurationError(
                 f"checkpoint_every must be a positive number of items or a positive timedelta, not {every!r}."
             )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, bindparam, select
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -36,7 +36,7 @@ ATTEMPTS = 6
 _WORKFLOW_KEYS = tuple(workflows.c.keys())
 _EXECUTION_KEYS = tuple(step_executions.c.keys())
 _BOTH = select(*workflows.c, *step_executions.c)
-_EXECUTION_ID = bindparam("execution_id")
+_EXECUTION_ID: BindParameter[int] = bindparam("execution_id")
 
 # On PostgreSQL the weaker FOR NO KEY UPDATE: it excludes every writer of the row, and lets a child row be inserted.
 _LOCK_WORKFLOW = select(*workflows.c).where(workflows.c.id == bindparam("workflow_id")).with_for_update(key_share=True)
@@ -152,7 +152,7 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same work, done again, may succeed: deadlock, serialisation failure, busy SQLite, lost connection."""
     if not isinstance(error, DBAPIError):
         return False
-    original = error.orig
+    original: Any = error.orig
     if error.connection_invalidated:
         return True
     if isinstance(original, sqlite3.OperationalError):

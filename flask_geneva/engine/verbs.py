@@ -127,9 +127,7 @@ def _refuse_unless(workflow: WorkflowRow, verb: str, *states: WorkflowState) -> 
         return
     asked = f" and a {workflow.pending_request} is pending" if workflow.pending_request is not None else ""
     name = f"{workflow.type} #{workflow.id}"
-    raise InvalidStateError(
-        f"Cannot {verb} {name}: the workflow is {workflow.state}{asked}. {_ADVICE[workflow.state]}"
-    )
+    raise InvalidStateError(f"Cannot {verb} {name}: the workflow is {workflow.state}{asked}. {_ADVICE[workflow.state]}")
 
 
 def _step_named(runtime: Runtime, workflow: WorkflowRow, step_name: str | None, verb: str) -> StepDefinition:

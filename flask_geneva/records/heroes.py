@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, inspect
+from sqlalchemy import ColumnElement, inspect
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import InstanceState, Mapper, Session
 
@@ -109,7 +109,7 @@ def _read_key(mapper: Mapper[Any], hero_id: str) -> Any:
     return tuple(_read(column, part) for column, part in zip(columns, json.loads(hero_id), strict=True))
 
 
-def _read(column: Column[Any], text: str) -> Any:
+def _read(column: ColumnElement[Any], text: str) -> Any:
     try:
         python_type = column.type.python_type
     except NotImplementedError:

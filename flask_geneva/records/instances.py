@@ -22,7 +22,7 @@ def instance_of(session: Session, cls: type[Mapped], row: Row) -> Mapped:
     known = session.identity_map.get(identity_key(cls, row.__dict__["id"]))
     if known is not None:
         refresh_from(known, row)
-        return cast("Mapped", known)
+        return known
     instance = _made_of(cls, row)
     session.add(instance)
     return instance

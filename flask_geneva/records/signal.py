@@ -55,8 +55,9 @@ class Signal(Base):
         created_at: Mapped[datetime]
         updated_at: Mapped[datetime]
         stored_payload: Mapped[Any]
+        workflow: Mapped[Workflow[Any]]
 
-    workflow: Mapped[Workflow] = relationship("Workflow", back_populates="signals")
+    workflow = relationship("Workflow", back_populates="signals")
 
     # Set on the object that a second delivery returns; it is not stored.
     duplicate_delivery: bool = False

@@ -90,8 +90,9 @@ class StepExecution(Base):
         updated_at: Mapped[datetime]
         stored_details: Mapped[Any]
         stored_cursor: Mapped[Any]
+        workflow: Mapped[Workflow[Any]]
 
-    workflow: Mapped[Workflow] = relationship("Workflow", back_populates="step_executions")
+    workflow = relationship("Workflow", back_populates="step_executions")
     signal: Mapped[Signal | None] = relationship(
         "Signal",
         primaryjoin=step_executions.c.signal_id == signals.c.id,

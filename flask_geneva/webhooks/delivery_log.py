@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, defer
 from sqlalchemy.sql.elements import conv
 from werkzeug.datastructures import Headers
 
-from flask_geneva.records.base import MYSQL_DIALECTS, Base, ExactString, Key, StateColumn, UTCDateTime
+from flask_geneva.records.base import MYSQL_DIALECTS, Base, Key, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.records.scalar_values import is_plain
 from flask_geneva.records.tables import OPTIONS
@@ -44,15 +44,15 @@ webhook_deliveries = Table(
     "geneva_webhook_deliveries",
     Base.metadata,
     Column("id", Key, primary_key=True, autoincrement=True),
-    Column("source", ExactString(), nullable=False),
-    Column("event_id", ExactString()),
-    Column("event_type", ExactString()),
+    Column("source", String(_TEXT_LENGTH), nullable=False),
+    Column("event_id", String(_TEXT_LENGTH)),
+    Column("event_type", String(_TEXT_LENGTH)),
     Column("outcome", StateColumn(DeliveryOutcome), nullable=False),
     Column("http_status", SmallInteger, nullable=False),
     Column("reason", String(REASON_LENGTH)),
     Column("workflow_id", Key),
     Column("signal_id", Key),
-    Column("signal_name", ExactString()),
+    Column("signal_name", String(_TEXT_LENGTH)),
     Column("signals", JSONColumn(none_as_null=True)),
     Column("sent_at", UTCDateTime),
     Column("received_at", UTCDateTime, nullable=False),

@@ -104,8 +104,10 @@ def _connect_by_sentinel(parts: SplitResult) -> Redis:
         (host or "localhost", int(port or 26379)) for host, _, port in (h.partition(":") for h in hosts.split(","))
     ]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel = Sentinel(addresses)
-    master: Redis = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password)
+    sentinel = Sentinel(addresses)  # type: ignore[no-untyped-call]
+    master: Redis = sentinel.master_for(  # type: ignore[no-untyped-call]
+        service or "mymaster", db=int(database or 0), password=password
+    )
     return master
 
 

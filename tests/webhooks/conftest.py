@@ -13,9 +13,8 @@ from werkzeug.test import TestResponse
 
 from flask_geneva import Geneva, SignalMatcher, Workflow, step
 from flask_geneva.testing import perform_next_step
-from flask_geneva.webhooks import Delivery, StandardWebhook, WebhookEvent, views
-from flask_geneva.webhooks.delivery_log import WebhookDelivery, register_table
-from flask_geneva.webhooks.sources import WebhookSources
+from flask_geneva.webhooks import Delivery, StandardWebhook, WebhookEvent
+from flask_geneva.webhooks.delivery_log import WebhookDelivery
 from tests.harness.databases import create_missing_tables
 from tests.harness.models import db as the_db
 from tests.webhooks.signing import SECRET, Headers, github_headers, standard_headers, stripe_headers
@@ -140,13 +139,8 @@ def make_shop(database_url: str) -> Iterator[Callable[..., Shop]]:
         the_db.init_app(app)
         geneva = Geneva()
         geneva.init_app(app, the_db)
-        sources = WebhookSources()
-        views.register(app.extensions["geneva"].runtime, sources)
-        geneva.webhook = sources.register
-        geneva.webhook_sources = sources
         apps.append(app)
         with app.app_context():
-            register_table(the_db.metadata)
             create_missing_tables(the_db.engine, the_db.metadata)
         return Shop(app, geneva)
 
