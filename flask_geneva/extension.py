@@ -13,6 +13,7 @@ from redis import Redis
 from rq import Queue
 
 from flask_geneva import config
+from flask_geneva.cli import geneva_group
 from flask_geneva.engine import outbox
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import ConfigurationError
@@ -21,6 +22,7 @@ from flask_geneva.records.base import MODELS_KEY
 from flask_geneva.records.references import models_in
 from flask_geneva.records.tables import register_tables
 from flask_geneva.webhooks import views
+from flask_geneva.webhooks.commands import webhook_commands
 from flask_geneva.webhooks.delivery_log import register_table
 from flask_geneva.webhooks.sources import AnyHandler, Verifier, WebhookSources
 from flask_geneva.worker.job_queue import RQJobQueue
@@ -65,6 +67,7 @@ class Geneva:
         app.extensions["geneva"] = GenevaState(self, database, runtime, queue)
         self._prepare_database(app, database, settings)
         views.register(runtime, self.webhook_sources)
+        app.cli.add_command(geneva_group([webhook_commands]))
 
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
         with app.app_context():
