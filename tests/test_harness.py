@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 
 import pytest
 import redis
@@ -13,14 +14,16 @@ from sqlalchemy.pool import NullPool
 
 from sample_app import embedded_redis
 from tests.harness.absence import ServerAbsent
-from tests.harness.databases import create_missing_tables, create_scratch, drop_scratch
+from tests.harness.databases import ScratchDatabase, create_missing_tables, create_scratch, drop_scratch
 from tests.harness.redis_servers import OWNER_KEY, TestRedis, machine_redis
 
 SERVERS = ("postgresql", "mariadb", "mysql")
 
 
 @pytest.mark.databases(*SERVERS)
-def test_a_scratch_database_is_empty_for_each_test(database_kind: str, scratch_database) -> None:
+def test_a_scratch_database_is_empty_for_each_test(
+    database_kind: str, scratch_database: Callable[[str], ScratchDatabase]
+) -> None:
     scratch = scratch_database(database_kind)
     metadata = MetaData()
     table = Table("harness_rows", metadata, Column("id", Integer, primary_key=True))

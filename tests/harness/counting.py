@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,11 @@ def counting_on(engine: Engine) -> Iterator[Traffic]:
         traffic.rollbacks += 1
         traffic.log.append("ROLLBACK")
 
-    listeners = {"before_cursor_execute": statement, "commit": commit, "rollback": rollback}
+    listeners: dict[str, Callable[..., None]] = {
+        "before_cursor_execute": statement,
+        "commit": commit,
+        "rollback": rollback,
+    }
     for name, listener in listeners.items():
         event.listen(engine, name, listener)
     try:
