@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,10 +18,11 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from sample_app import embedded_redis
-from tests.harness.absence import ServerAbsent
+from tests.harness.absence import ServerAbsent, leave_out
 from tests.harness.databases import ScratchDatabase, create_missing_tables, create_scratch, drop_scratch
 from tests.harness.redis_servers import OWNER_KEY, TestRedis, machine_redis
 
+ROOT = Path(__file__).parents[1]
 SERVERS = ("postgresql", "mariadb", "mysql")
 
 
@@ -100,3 +106,39 @@ def test_an_embedded_redis_answers_and_ends_with_its_block(imitation: bool, monk
     assert server.process.returncode is not None
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2].split("/")[0])))
+
+
+def test_a_test_without_its_server_is_skipped_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+
+    with pytest.raises(pytest.skip.Exception, match="no server: redis: nobody answers"):
+        leave_out(ServerAbsent("redis: nobody answers"))
+
+
+def test_a_test_without_its_server_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+
+    with pytest.raises(pytest.fail.Exception, match=r"redis: nobody answers\. With CI=true it has to be there"):
+        leave_out(ServerAbsent("redis: nobody answers"))
+
+
+def test_what_was_left_out_is_told_at_the_end() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    environment["GENEVA_TEST_POSTGRESQL_URL"] = f"postgresql+psycopg://127.0.0.1:{embedded_redis.free_port()}/none"
+    chosen = ["-k", "blank_database", "--database", "postgresql", "tests/test_harness.py"]
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *chosen],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ran.returncode == 0
+    assert "left out for want of a server" in ran.stdout
+    assert re.search(
+        r"^1 tests: postgresql: 127\.0\.0\.1:\d+ .* GENEVA_TEST_POSTGRESQL_URL names another$", ran.stdout, re.MULTILINE
+    )
