@@ -18,7 +18,7 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 def create_app(**config: Any) -> Flask:
     """Build the shop; ``config`` wins over the environment."""
     # Imported here, as in any application factory: who wants an embedded Redis only, does not get the shop with it.
-    from sample_app import payments, provider, seeds, views
+    from sample_app import payments, provider, seeds, views  # noqa: F401 (payments registers its webhook)
     from sample_app.extensions import db, geneva, migrate
 
     app = Flask(__name__)
@@ -26,12 +26,13 @@ def create_app(**config: Any) -> Flask:
         SECRET_KEY=os.environ.get("SECRET_KEY", "a sample keeps no secrets"),
         SQLALCHEMY_DATABASE_URI=os.environ.get("DATABASE_URL") or _sqlite_file(app),
         REDIS_URL=os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"),
+        PAYMENT_WEBHOOK_SECRET=os.environ.get("PAYMENT_WEBHOOK_SECRET", provider.TEST_SECRET),
     )
     app.config.from_mapping(config)
     db.init_app(app)
     migrate.init_app(app, db, directory=str(MIGRATIONS))
     geneva.init_app(app, db)
-    for blueprint in (views.shop, payments.payments, provider.provider):
+    for blueprint in (views.shop, provider.provider):
         app.register_blueprint(blueprint)
     app.cli.add_command(seeds.seed)
     return app

@@ -8,19 +8,26 @@ from __future__ import annotations
 import argparse
 import json
 import threading
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, redirect, request, url_for
+from flask import Blueprint, current_app, redirect, request, url_for
 from flask.typing import ResponseReturnValue
+from standardwebhooks import Webhook
 
 from sample_app.extensions import db
 from sample_app.models import Order
 
+# Known to everybody, and so fit for a sample only.
+TEST_SECRET = "whsec_c2FtcGxlIHNob3AsIHNhbXBsZSBzZWNyZXQ="
+PATH = "/geneva/webhooks/payments"
+
 Event = dict[str, Any]
-Deliver = Callable[[Event], int]
+Deliver = Callable[[bytes, dict[str, str]], int]
 
 provider = Blueprint("provider", __name__, url_prefix="/provider")
 
@@ -30,24 +37,39 @@ def checkout(order_id: int) -> ResponseReturnValue:
     """Pay an order; the shop hears of it in a request of its own, as from any provider."""
     order = db.get_or_404(Order, order_id)
     arguments = (over_http(request.host_url), order.id, order.total_cents, request.form.get("times", 1, type=int))
-    threading.Thread(target=pay, args=arguments, daemon=True).start()
+    secret = current_app.config["PAYMENT_WEBHOOK_SECRET"]
+    threading.Thread(target=pay, args=arguments, kwargs={"secret": secret}, daemon=True).start()
     return redirect(url_for("shop.show_order", order_id=order.id))
 
 
-def pay(deliver: Deliver, order_id: int, amount_cents: int, times: int = 1) -> list[int]:
+def pay(deliver: Deliver, order_id: int, amount_cents: int, times: int = 1, *, secret: str = TEST_SECRET) -> list[int]:
     """Pay an order and tell the shop, ``times`` times, the later event first; the shop's answers."""
     created, confirmed = (_event(kind, order_id, amount_cents) for kind in ("payment.created", "payment.confirmed"))
-    return [deliver(event) for event in [confirmed, created] * times]
+    return [deliver(*signed(event, secret)) for event in [confirmed, created] * times]
+
+
+def signed(event: Event, secret: str) -> tuple[bytes, dict[str, str]]:
+    """Write an event as the body and the headers of the Standard Webhooks scheme; a redelivery keeps its id."""
+    body, now = json.dumps(event), datetime.now(UTC)
+    headers = {
+        "Content-Type": "application/json",
+        "webhook-id": event["id"],
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": Webhook(secret).sign(event["id"], now, body),
+    }
+    return body.encode(), headers
 
 
 def over_http(shop: str) -> Deliver:
     """Deliver events to a shop's address."""
 
-    def deliver(event: Event) -> int:
-        headers = {"Content-Type": "application/json"}
-        delivery = urllib.request.Request(f"{shop.rstrip('/')}/payments", json.dumps(event).encode(), headers)
-        with urllib.request.urlopen(delivery, timeout=10) as answer:
-            return int(answer.status)
+    def deliver(body: bytes, headers: dict[str, str]) -> int:
+        delivery = urllib.request.Request(f"{shop.rstrip('/')}{PATH}", body, headers)
+        try:
+            with urllib.request.urlopen(delivery, timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code
 
     return deliver
 

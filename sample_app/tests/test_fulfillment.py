@@ -19,19 +19,21 @@ from flask_geneva.testing import (
 )
 from sample_app.extensions import db
 from sample_app.models import Carrier, CarrierUnavailable, Mail, Order, OutOfStock, Product
-from sample_app.provider import Event, pay
+from sample_app.provider import PATH, TEST_SECRET, pay
 from sample_app.workflows import OrderFulfillment
 
 PlaceOrder = Callable[..., tuple[Order, OrderFulfillment]]
 
 
-def confirm(client: FlaskClient, order: Order, times: int = 1, amount_cents: int | None = None) -> list[int]:
+def confirm(
+    client: FlaskClient, order: Order, times: int = 1, amount_cents: int | None = None, secret: str = TEST_SECRET
+) -> list[int]:
     """Let the provider pay the order; the shop's answers."""
 
-    def deliver(event: Event) -> int:
-        return client.post("/payments", json=event).status_code
+    def deliver(body: bytes, headers: dict[str, str]) -> int:
+        return client.post(PATH, data=body, headers=headers).status_code
 
-    return pay(deliver, order.id, amount_cents or order.total_cents, times)
+    return pay(deliver, order.id, amount_cents or order.total_cents, times, secret=secret)
 
 
 def test_an_order_waits_for_its_payment(place_order: PlaceOrder) -> None:
@@ -69,6 +71,15 @@ def test_a_payment_told_twice_and_out_of_order_is_captured_once(client: FlaskCli
     assert answers == [202, 204, 200, 204]
     assert len(workflow.signals) == 1
     assert confirm(client, order) == [409, 204]
+
+
+def test_a_payment_that_nobody_signed_is_refused(client: FlaskClient, place_order: PlaceOrder) -> None:
+    order, workflow = place_order()
+
+    answers = confirm(client, order, secret="whsec_" + "b" * 32)
+
+    assert answers == [401, 401]
+    assert workflow.signals == []
 
 
 def test_a_payment_of_another_amount_waits_for_a_person(client: FlaskClient, place_order: PlaceOrder) -> None:

@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from flask_geneva.testing import perform_next_step, speedrun
 from sample_app.models import CarrierUnavailable, Order
+from sample_app.provider import PATH, TEST_SECRET, signed
 from sample_app.workflows import OrderFulfillment
 
 PlaceOrder = Callable[..., tuple[Order, OrderFulfillment]]
@@ -73,7 +74,6 @@ def test_the_timeline_is_there_for_programs(client: FlaskClient, place_order: Pl
 def test_an_unknown_order_is_not_found(client: FlaskClient) -> None:
     assert client.get("/orders/77").status_code == 404
     assert client.post("/provider/checkout/77").status_code == 404
-    assert (
-        client.post("/payments", json={"id": "e", "type": "payment.confirmed", "data": {"order_id": 77}}).status_code
-        == 404
-    )
+    payment = {"id": "e", "type": "payment.confirmed", "data": {"order_id": 77, "amount_cents": 1}}
+    body, headers = signed(payment, TEST_SECRET)
+    assert client.post(PATH, data=body, headers=headers).status_code == 404
