@@ -17,7 +17,7 @@ from flask_geneva.cli import geneva_group
 from flask_geneva.engine import outbox
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import ConfigurationError
-from flask_geneva.records import sqlite
+from flask_geneva.records import missing_schema, sqlite
 from flask_geneva.records.base import MODELS_KEY
 from flask_geneva.records.references import models_in
 from flask_geneva.records.tables import register_tables
@@ -76,6 +76,7 @@ class Geneva:
         register_table(db.metadata)
         if settings.configure_sqlite:
             sqlite.configure(engine)
+        missing_schema.listen(engine)
         outbox.listen(db.session)
         factory = db.session.session_factory
         known: dict[str, Any] = factory.kw.get("info") or {}

@@ -157,12 +157,15 @@ def is_transient(error: BaseException) -> bool:
         return True
     if isinstance(original, sqlite3.OperationalError):
         return "locked" in str(original) or "busy" in str(original)
-    if hasattr(original, "sqlstate"):
-        # psycopg gives no SQLSTATE where there was no server to give one.
-        sqlstate = original.sqlstate
-        return sqlstate in _SQLSTATES or sqlstate.startswith("08") if sqlstate else isinstance(error, OperationalError)
     arguments: Sequence[Any] = getattr(original, "args", ())
-    return bool(arguments) and arguments[0] in _MYSQL_CODES
+    if arguments and isinstance(arguments[0], int):
+        # MySQL's own codes; newer PyMySQL has a sqlstate, too, but "general error" for half of them.
+        return arguments[0] in _MYSQL_CODES
+    sqlstate = getattr(original, "sqlstate", None)
+    if sqlstate is None:
+        # psycopg gives none where there was no server to give one.
+        return isinstance(error, OperationalError)
+    return sqlstate in _SQLSTATES or sqlstate.startswith("08")
 
 
 def _pair(row: Any) -> Pair | None:
