@@ -111,7 +111,9 @@ def _of_database(error: DBAPIError) -> str:
             missing = missing_from(connection, db.metadata)
     except SQLAlchemyError:
         return f"Cannot reach the database at {url}: {reason}. Start it, or correct SQLALCHEMY_DATABASE_URI."
-    return str(MigrationMissing(_enumerated(missing))) if missing else f"The database at {url} answered with an error: {reason}"
+    if missing:
+        return str(MigrationMissing(_enumerated(missing)))
+    return f"The database at {url} answered with an error: {reason}"
 
 
 def _enumerated(names: list[str]) -> str:
