@@ -15,7 +15,7 @@ from flask_geneva.errors import MigrationMissing
 _SQLSTATES = frozenset({"42P01", "42703"})
 _MYSQL_CODES = frozenset({1146, 1054})
 _SQLITE = re.compile("no such table|no such column|has no column named")
-_OURS = re.compile(r"geneva_\w+")
+_OURS = re.compile("geneva_(workflows|step_executions|signals|webhook_deliveries)")
 
 
 def listen(engine: Engine) -> None:
@@ -30,9 +30,8 @@ def _on_error(context: ExceptionContext) -> None:
     first_line = str(context.original_exception).splitlines()[0]
     ours = _OURS.search(first_line) or _OURS.search(context.statement)
     if ours is not None:
-        raise MigrationMissing(
-            f"what this operation needs of '{ours[0]}' ({first_line})"
-        ) from context.sqlalchemy_exception
+        missing = MigrationMissing(f"what this operation needs of '{ours[0]}' ({first_line})")
+        raise missing from context.sqlalchemy_exception
 
 
 def _lacks_something(error: Any) -> bool:

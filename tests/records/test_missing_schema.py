@@ -28,7 +28,7 @@ def test_a_missing_table_or_column_names_the_commands_that_add_it(app: Flask, ch
         db.session.execute(text(change.format(table)))
     db.session.commit()
 
-    with pytest.raises(MigrationMissing, match="geneva_workflows.*flask geneva install.*flask db upgrade"):
+    with pytest.raises(MigrationMissing, match=r"geneva_workflows.*flask geneva install.*flask db upgrade"):
         LateSchemaFlow.create(hero=order)
 
     db.session.rollback()
