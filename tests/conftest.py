@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, has_app_context
 from flask_sqlalchemy import SQLAlchemy
 
 from flask_geneva import Geneva
@@ -72,6 +72,13 @@ def audible_loggers() -> None:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("flask_geneva") and isinstance(logger, logging.Logger):
             logger.disabled = False
+
+
+@pytest.fixture(autouse=True)
+def no_context_left_behind() -> Iterator[None]:
+    """Blame the test that leaves an application context behind, not the next one, which would work in it."""
+    yield
+    assert not has_app_context(), "this test left an application context behind"
 
 
 @pytest.fixture

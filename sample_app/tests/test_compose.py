@@ -75,11 +75,10 @@ def test_the_image_copies_only_what_is_there() -> None:
 
 
 def assert_flask_command_exists(words: list[str]) -> None:
-    group: Any = FlaskGroup(create_app=create_app)
-    context = group.make_context("flask", [], resilient_parsing=True)
-    for word in words:
-        command = group.get_command(context, word)
-        assert command is not None, f"flask {' '.join(words)}"
-        group = command
-        if not hasattr(group, "get_command"):
-            return
+    with FlaskGroup(create_app=create_app).make_context("flask", [], resilient_parsing=True) as context:
+        command: Any = context.command
+        for word in words:
+            command = command.get_command(context, word)
+            assert command is not None, f"flask {' '.join(words)}"
+            if not hasattr(command, "get_command"):
+                return

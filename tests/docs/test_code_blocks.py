@@ -64,14 +64,15 @@ def problem_with(line: str) -> str | None:
 def flask_problem(words: list[str]) -> str | None:
     if words[:1] == ["--app"]:
         words = words[2:]
-    command: Any = FlaskGroup(create_app=create_app)
-    context = command.make_context("flask", [], resilient_parsing=True)
-    path: list[str] = []
-    while hasattr(command, "get_command"):
-        path.append(words[len(path)])
-        command = command.get_command(context, path[-1])
-        if command is None:
-            return f"flask {' '.join(path)} is not a command"
+    # Leaving the context leaves that of the application too, which looking for its commands enters.
+    with FlaskGroup(create_app=create_app).make_context("flask", [], resilient_parsing=True) as context:
+        command: Any = context.command
+        path: list[str] = []
+        while hasattr(command, "get_command"):
+            path.append(words[len(path)])
+            command = command.get_command(context, path[-1])
+            if command is None:
+                return f"flask {' '.join(path)} is not a command"
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*options, "--help"}]
     return f"flask {' '.join(path)} does not take {' '.join(unknown)}" if unknown else None
