@@ -13,8 +13,10 @@ from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.performance import fail, perform
 from flask_geneva.engine.preparation import Ended, Start, prepare
 from flask_geneva.engine.run import Run
+from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import job_options, store
 from flask_geneva.engine.transactions import is_transient, lock_both, lock_execution, retry_transient
+from flask_geneva.records.base import MYSQL_DIALECTS
 from flask_geneva.records.saving import StaleRow, save
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.transitions import move_execution, move_workflow
@@ -75,6 +77,8 @@ def _run_again(error: Exception) -> Verdict:
 
 def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     run.session.flush()
+    # What the step has loaded may be old by now, and the next step's conditions must not see it.
+    run.session.expunge_all()
     run.refresh_clock()
     pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
     if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
@@ -140,10 +144,21 @@ def _goes_straight_on(run: Run, workflow: WorkflowRow, ended: ExecutionRow, foll
         return False
     if follower.scheduled_for > run.now and not run.ignores_time:
         return False
+    runtime = run.runtime
+    if run.session.get_bind().dialect.name in MYSQL_DIALECTS and _has_conditions(runtime, workflow, follower):
+        # They would be answered by the snapshot in which the last step began.
+        return False
     if follower.step_name == ended.step_name:
         return True
-    runtime = run.runtime
     return job_options(runtime, workflow, ended.step_name) == job_options(runtime, workflow, follower.step_name)
+
+
+def _has_conditions(runtime: Runtime, workflow: WorkflowRow, follower: ExecutionRow) -> bool:
+    workflow_class = runtime.class_named(workflow.type)
+    if workflow_class is None:
+        return False
+    step = workflow_class.definition.steps.get(follower.step_name)
+    return bool(workflow_class.definition.cancel_conditions) or (step is not None and step.condition is not None)
 
 
 def _note_error(run: Run, verdict: Verdict) -> None:

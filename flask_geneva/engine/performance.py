@@ -14,11 +14,15 @@ from flask_geneva.engine.run import Run
 from flask_geneva.errors import StepTimeout
 
 
+_HOOKS = ("before_step_execution", "around_step_execution", "after_step_execution")
+
+
 def perform(run: Run, attempt: Attempt) -> Verdict:
     """Run the step and say how it ended. After an error the step's own writes are rolled back."""
     try:
         with attempt.bound() as workflow_object:
-            _call_with_hooks(run, attempt, workflow_object)
+            perform_it = _call_with_hooks if _has_hooks(attempt) else _call
+            perform_it(run, attempt, workflow_object)
     except FlowControl as control:
         return control.verdict
     except (Exception, StepTimeout) as error:
@@ -31,6 +35,12 @@ def fail(run: Run, attempt: Attempt, error: BaseException) -> Verdict:
     attempt.logger.info("The step met %s: %s", type(error).__name__, error)
     run.session.rollback()
     return verdict_on(run, attempt, error)
+
+
+def _has_hooks(attempt: Attempt) -> bool:
+    """Whether the class overrides a hook: without one no object of the execution need be made."""
+    base = attempt.runtime.workflow_class
+    return any(getattr(attempt.workflow_class, hook) is not getattr(base, hook) for hook in _HOOKS)
 
 
 def _call_with_hooks(run: Run, attempt: Attempt, workflow_object: Any) -> None:

@@ -169,7 +169,7 @@ def _come_back_later(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -
 def _hero_is_gone(run: Run, workflow: WorkflowRow) -> bool:
     if workflow.hero_type is None or workflow.hero_id is None:
         return True
-    return heroes.load(run.session, workflow.hero_type, workflow.hero_id) is None
+    return not heroes.exists(run.session, workflow.hero_type, workflow.hero_id)
 
 
 def _vanished(workflow: WorkflowRow, execution: ExecutionRow, runnable: list[StepDefinition]) -> StepNotDefinedError:

@@ -33,9 +33,13 @@ Pair = tuple[WorkflowRow, ExecutionRow]
 
 ATTEMPTS = 6
 
+# Not what only people read: it costs as much as the rest, and a backtrace may be long.
+_UNREAD = {"error_class_name", "error_message", "error_backtrace", "finished_at", "created_at", "updated_at"} | {
+    f"{end}_at" for end in ("completed", "failed", "canceled", "skipped")
+}
 _WORKFLOW_KEYS = tuple(workflows.c.keys())
-_EXECUTION_KEYS = tuple(step_executions.c.keys())
-_BOTH = select(*workflows.c, *step_executions.c)
+_EXECUTION_KEYS = tuple(key for key in step_executions.c.keys() if key not in _UNREAD)  # noqa: SIM118
+_BOTH = select(*workflows.c, *(step_executions.c[key] for key in _EXECUTION_KEYS))
 _EXECUTION_ID: BindParameter[int] = bindparam("execution_id")
 
 # On PostgreSQL the weaker FOR NO KEY UPDATE: it excludes every writer of the row, and lets a child row be inserted.

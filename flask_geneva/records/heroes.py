@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, inspect
+from sqlalchemy import ColumnElement, inspect, literal_column, select
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import InstanceState, Mapper, Session
 
@@ -43,13 +43,18 @@ def reference(hero: object, session: Session) -> Reference:
     return _type_name(mapper.class_, session), parts[0] if len(parts) == 1 else json.dumps(parts)
 
 
-def load(session: Session, hero_type: str, hero_id: str) -> Any | None:
-    """Read the hero afresh from the database; None when the record is gone.
+def exists(session: Session, hero_type: str, hero_id: str) -> bool:
+    """Whether the record is there, as the database says at this moment; nothing is loaded.
 
     :raises ReferencedRecordMissing: when no model of that name is known.
     """
     model, key = _place(session, hero_type, hero_id)
-    return session.get(model, key, populate_existing=True)
+    mapper = inspect(model)
+    parts = key if isinstance(key, tuple) else (key,)
+    where = [column == part for column, part in zip(mapper.primary_key, parts, strict=True)]
+    statement = select(literal_column("1")).select_from(mapper.local_table).where(*where)
+    connection = session.connection(bind_arguments={"mapper": mapper})
+    return connection.execute(statement).first() is not None
 
 
 def get(session: Session, hero_type: str, hero_id: str) -> Any | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, cast
 
-from sqlalchemy import Connection, CursorResult, Table, bindparam, insert, update
+from sqlalchemy import Connection, CursorResult, Insert, Table, Update, bindparam, insert, update
 from sqlalchemy.orm import Session
 
 
@@ -23,8 +23,18 @@ class Row:
     """One row of a table with the changes that are not stored yet."""
 
     table: ClassVar[Table]
+    # Made once: building a statement costs as much as sending it.
+    _insertion: ClassVar[Insert]
+    _guarded_update: ClassVar[Update]
     _changes: dict[str, Any]
     _stored_state: Any
+
+    def __init_subclass__(cls) -> None:
+        columns = cls.table.c
+        cls._insertion = insert(cls.table)
+        cls._guarded_update = update(cls.table).where(
+            columns.id == bindparam("row_id"), columns.state == bindparam("row_state")
+        )
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.__dict__.update(values)
@@ -74,14 +84,12 @@ def save(session: Session, *rows: Row | None, now: datetime) -> None:
 
 def _insert(connection: Connection, row: Row) -> None:
     row.change(created_at=row.__dict__["updated_at"])
-    result = cast("CursorResult[Any]", connection.execute(insert(row.table), row._changes))
+    result = cast("CursorResult[Any]", connection.execute(row._insertion, row._changes))
     row.__dict__["id"] = cast("Any", result.inserted_primary_key)[0]
 
 
 def _update(connection: Connection, row: Row) -> None:
-    table = row.table
-    statement = update(table).where(table.c.id == bindparam("row_id"), table.c.state == bindparam("row_state"))
     parameters = {"row_id": row.__dict__["id"], "row_state": row._stored_state, **row._changes}
-    result = cast("CursorResult[Any]", connection.execute(statement, parameters))
+    result = cast("CursorResult[Any]", connection.execute(row._guarded_update, parameters))
     if result.rowcount != 1:
-        raise StaleRow(f"{table.name} #{row.__dict__['id']} is not '{row._stored_state}' any more")
+        raise StaleRow(f"{row.table.name} #{row.__dict__['id']} is not '{row._stored_state}' any more")
