@@ -15,6 +15,7 @@ from flask_geneva.errors import MigrationMissing
 _SQLSTATES = frozenset({"42P01", "42703"})
 _MYSQL_CODES = frozenset({1146, 1054})
 _SQLITE = re.compile("no such table|no such column|has no column named")
+_WORK = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 _OURS = re.compile("geneva_(workflows|step_executions|signals|webhook_deliveries)")
 
 
@@ -25,7 +26,10 @@ def listen(engine: Engine) -> None:
 
 
 def _on_error(context: ExceptionContext) -> None:
-    if context.statement is None or not _lacks_something(context.original_exception):
+    # Not a DESCRIBE or the like: by its error SQLAlchemy finds out whether a table is there.
+    if context.statement is None or not _WORK.match(context.statement):
+        return
+    if not _lacks_something(context.original_exception):
         return
     first_line = str(context.original_exception).splitlines()[0]
     ours = _OURS.search(first_line) or _OURS.search(context.statement)

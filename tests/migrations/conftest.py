@@ -1,0 +1,36 @@
+"""Projects on a database without tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.migrations.projects import Project, logging_kept, make_project
+
+
+@pytest.fixture
+def new_project(tmp_path: Path) -> Iterator[Callable[..., Project]]:
+    """Makes projects: ``new_project(database_url, convention=True, render_as_batch=True)``."""
+    made: list[Project] = []
+
+    def make(database_url: str = "sqlite://", **options: Any) -> Project:
+        folder = tmp_path / f"project-{len(made)}"
+        folder.mkdir()
+        made.append(make_project(folder, database_url, **options))
+        return made[-1]
+
+    with logging_kept():
+        yield make
+    for project in made:
+        project.engine.dispose()
+
+
+@pytest.fixture
+def project(new_project: Callable[..., Project], blank_database_url: str) -> Project:
+    """A project after ``flask db init``, on each kind of database in turn."""
+    project = new_project(blank_database_url)
+    project.flask_db("init")
+    return project
