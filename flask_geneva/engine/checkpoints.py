@@ -58,6 +58,15 @@ class Checkpoints:
 
     def make(self) -> None:
         """Store and commit. ``asked_to_stop`` is set where an operator wants so, or the attempt is fenced."""
+        with self._run.time_limit.suspended():
+            self._make()
+
+    def store_cursor(self) -> None:
+        """Store the cursor without a commit, which the end of the attempt makes."""
+        self.session.flush()
+        self._write(_OWN)
+
+    def _make(self) -> None:
         self.count += 1
         self.session.flush()
         if not self._write(_UNDISTURBED, of_workflow=self._attempt.workflow.id):
@@ -67,11 +76,6 @@ class Checkpoints:
                 # Fenced: what the step wrote since the last checkpoint is left to the end of the attempt to roll back.
                 return
         self._commit()
-
-    def store_cursor(self) -> None:
-        """Store the cursor without a commit, which the end of the attempt makes."""
-        self.session.flush()
-        self._write(_OWN)
 
     def _write(self, statement: Any, **extra: int) -> bool:
         values = {

@@ -33,7 +33,11 @@ def perform(run: Run, attempt: Attempt) -> Verdict:
 def fail(run: Run, attempt: Attempt, error: BaseException) -> Verdict:
     """Take back what the step wrote and ask the policies about its error."""
     attempt.logger.info("The step met %s: %s", type(error).__name__, error)
-    run.session.rollback()
+    if isinstance(error, StepTimeout):
+        # It may have come in the middle of a message to the database, so the connection is not used again.
+        run.session.invalidate()
+    else:
+        run.session.rollback()
     return verdict_on(run, attempt, error)
 
 

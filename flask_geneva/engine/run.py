@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from flask_geneva.engine.runtime import Runtime
+
+
+class TimeLimit(Protocol):
+    """How long the code of one step may run; its end raises ``StepTimeout`` in that code and nowhere else."""
+
+    def of_step(self) -> AbstractContextManager[object]:
+        """The step's own code runs within; each step has its time anew."""
+
+    def suspended(self) -> AbstractContextManager[object]:
+        """The engine is at work within a step, in a transaction that must not be torn."""
+
+
+class NoTimeLimit:
+    """What there is where nobody watches: outside of a worker."""
+
+    def of_step(self) -> AbstractContextManager[object]:
+        """Let the step run."""
+        return nullcontext()
+
+    def suspended(self) -> AbstractContextManager[object]:
+        """Change nothing."""
+        return nullcontext()
 
 
 @dataclass
@@ -28,6 +52,7 @@ class Run:
     ignores_limits: bool = False
     iteration_limit: int | None = None
     is_stopping: Callable[[], bool] = lambda: False
+    time_limit: TimeLimit = field(default_factory=NoTimeLimit)
     now: datetime = field(init=False)
     error_to_report: BaseException | None = field(default=None, init=False)
     last_error: BaseException | None = field(default=None, init=False)
