@@ -33,8 +33,10 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The peer to compare with is installed for the benchmark alone.
 bench: install
-	@if [ -f benchmarks/__main__.py ]; then $(BIN)/python -m benchmarks $(ARGS); else echo "There are no benchmarks in this tree."; fi
+	$(PIP) install --quiet --group bench
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

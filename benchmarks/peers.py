@@ -1,0 +1,92 @@
+"""What ours is compared with: the bare transaction, the bare queue, DBOS Transact."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any
+
+from rq import Queue, SimpleWorker, Worker
+from sqlalchemy import create_engine, insert, make_url, select, update
+
+from benchmarks.place import Parcel, Place, stopwatch
+from flask_geneva.records.tables import step_executions, workflows
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+# Run in a process of its own: DBOS keeps its state in globals.
+DBOS_SCRIPT = """
+import sys, time
+from dbos import DBOS
+url, number = sys.argv[1], int(sys.argv[2])
+DBOS(config={"name": "bench", "system_database_url": url, "log_level": "ERROR", "run_admin_server": False})
+@DBOS.step()
+def nothing(): pass
+@DBOS.workflow()
+def ten():
+    for _ in range(10): nothing()
+@DBOS.workflow()
+def empty(): pass
+DBOS.launch()
+ten()
+began = time.perf_counter()
+for _ in range(number): ten()
+steps = number * 10 / (time.perf_counter() - began)
+began = time.perf_counter()
+handles = [DBOS.start_workflow(empty) for _ in range(number)]
+starts = number / (time.perf_counter() - began)
+for handle in handles: handle.get_result()
+DBOS.destroy()
+print(steps, starts)
+"""
+
+
+def core_floor(place: Place, number: int) -> float:
+    """Run transactions of a step's shape on SQLAlchemy Core, without an engine around them; steps per second."""
+    engine = create_engine(place.database_url)
+    common: dict[str, Any] = {"created_at": NOW, "updated_at": NOW}
+    with engine.begin() as connection:
+        values = {"type": "x", "state": "performing", "allow_multiple": True, **common}
+        workflow_id = connection.execute(insert(workflows).values(values)).inserted_primary_key[0]
+    hero_id = place.parcels(1)[0].id
+    execution = {"workflow_id": workflow_id, "step_name": "x", "scheduled_for": NOW, "completed_iterations": 0}
+    execution |= {"error_reattempts": 0, "death_reattempts": 0, "stalled_runs": 0, **common}
+    own = workflows.c.id == workflow_id
+    with stopwatch() as measured:
+        for _ in range(number):
+            with engine.begin() as connection:
+                connection.execute(select(workflows).where(own).with_for_update()).one()
+                connection.execute(update(workflows).where(own).values(updated_at=NOW, next_step_name="x"))
+                new = connection.execute(insert(step_executions).values(state="completed", **execution))
+                done = step_executions.c.id == new.inserted_primary_key[0]
+                connection.execute(update(step_executions).where(done).values(outcome="success", updated_at=NOW))
+                connection.execute(select(Parcel.id).where(Parcel.id == hero_id)).one()
+    engine.dispose()
+    return number / measured["wall"]
+
+
+def rq_no_op(place: Place, number: int, *, fork: bool) -> float:
+    """Run RQ jobs that do nothing; jobs per second."""
+    state = place.app.extensions["geneva"]
+    queue = Queue("bare", connection=state.queue.redis)
+    for _ in range(number):
+        queue.enqueue("time.time", result_ttl=0)
+    worker = (Worker if fork else SimpleWorker)([queue], connection=state.queue.redis)
+    with stopwatch() as measured:
+        worker.work(burst=True, logging_level="ERROR")
+    return number / measured["wall"]
+
+
+def dbos(place: Place, number: int) -> tuple[float, float] | None:
+    """Run DBOS Transact on the same server; its steps and its started workflows per second, None without it."""
+    if find_spec("dbos") is None:
+        return None
+    url = make_url(place.database_url)
+    own = url.set(database=f"{url.database}_dbos").render_as_string(hide_password=False)
+    finished = subprocess.run(
+        [sys.executable, "-c", DBOS_SCRIPT, own, str(number)], capture_output=True, text=True, check=True, timeout=300
+    )
+    steps, starts = finished.stdout.split()[-2:]
+    return float(steps), float(starts)

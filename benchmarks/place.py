@@ -1,0 +1,119 @@
+"""A database and a Redis of the benchmark's own, an application on them, and what is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import Engine, create_engine, event, make_url, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from flask_geneva import Geneva, Workflow, step
+
+
+class Base(DeclarativeBase):
+    """The base of the benchmark's model."""
+
+
+db = SQLAlchemy(model_class=Base)
+geneva = Geneva()
+
+
+class Parcel(db.Model):  # type: ignore[name-defined,misc]
+    """A hero without weight."""
+
+    __tablename__ = "parcels"
+    id: Mapped[int] = mapped_column(primary_key=True)
+
+
+def nothing(self: Any) -> None:
+    """Do nothing."""
+
+
+class TenSteps(Workflow[Any]):
+    """Ten empty steps."""
+
+    steps_of_it = [step(nothing) for _ in range(10)]
+
+
+@dataclass
+class Counted:
+    """Statements and commits on an engine since ``reset``."""
+
+    statements: int = 0
+    commits: int = 0
+
+    def reset(self) -> None:
+        self.statements = self.commits = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a benchmark runs."""
+
+    app: Flask
+    database_url: str
+    redis_url: str
+    counted: Counted = field(default_factory=Counted)
+
+    def parcels(self, number: int) -> list[Any]:
+        """Store heroes, and return them with their keys loaded."""
+        parcels = [Parcel() for _ in range(number)]
+        db.session.add_all(parcels)
+        db.session.commit()
+        return [parcel for parcel in parcels if parcel.id]
+
+
+@contextlib.contextmanager
+def place(server_url: str, redis_url: str, **config: Any) -> Iterator[Place]:
+    """Make a scratch database and an application on it; drop it afterwards. The Redis database is emptied."""
+    name = f"geneva_bench_{uuid.uuid4().hex[:8]}"
+    server = create_engine(server_url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    url = make_url(server_url).set(database=name).render_as_string(hide_password=False)
+    app = Flask("benchmark")
+    app.config.from_mapping(SQLALCHEMY_DATABASE_URI=url, GENEVA_REDIS_URL=redis_url, **config)
+    db.init_app(app)
+    geneva.init_app(app, db)
+    logging.disable(logging.INFO)
+    found = Place(app=app, database_url=url, redis_url=redis_url)
+    try:
+        with app.app_context():
+            db.create_all()
+            geneva.redis.flushdb()
+            _count(db.engine, found.counted)
+            yield found
+            db.session.remove()
+            db.engine.dispose()
+            geneva.redis.flushdb()
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name}"))
+        server.dispose()
+
+
+@contextlib.contextmanager
+def stopwatch() -> Iterator[dict[str, float]]:
+    """Measure the wall and CPU seconds of the block."""
+    measured: dict[str, float] = {}
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield measured
+    measured["wall"], measured["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _count(engine: Engine, counted: Counted) -> None:
+    @event.listens_for(engine, "before_cursor_execute")
+    def count_statement(*_: Any) -> None:
+        counted.statements += 1
+
+    @event.listens_for(engine, "commit")
+    def count_commit(_: Any) -> None:
+        counted.commits += 1
