@@ -145,6 +145,16 @@ class NoProgress(GenevaError):
         )
 
 
+class WorkerDied(GenevaError):
+    """The process that ran a step is gone, and the step with it."""
+
+    def __init__(self, cause: str, deaths: int = 0) -> None:
+        self.cause = cause
+        self.deaths = deaths
+        again = f" That makes {deaths} deaths of this step in a row." if deaths > 1 else ""
+        super().__init__(f"The worker process died, {cause}, while it ran the step.{again}")
+
+
 class MigrationMissing(GenevaError):
     """The database lacks a table or a column that this operation needs."""
 

@@ -41,10 +41,14 @@ class Suspended:
 
 @dataclass(frozen=True, kw_only=True)
 class Recovered:
-    """The worker of the attempt died; ``action`` is what the application wants then: reattempt, cancel or pause."""
+    """The worker of the attempt died; ``action`` is what the application wants then: reattempt, cancel or pause.
+
+    ``deaths`` says how many in a row this one makes; 0 where the step is not to blame.
+    """
 
     error: BaseException | None = None
     action: str = "reattempt"
+    deaths: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,14 @@ def execute(run: Run, execution_id: int) -> None:
         _tell_end(run, ended, verdict, time.monotonic() - started)
 
 
+def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: Verdict) -> None:
+    """End an execution that no worker has in hand, and schedule what follows; both rows are locked. Flushes."""
+    follower = conclude(run, workflow, execution, verdict)
+    save(run.session, execution, now=run.now)
+    store(run.runtime, run.session, workflow, follower, now=run.now)
+    _announce(run, workflow)
+
+
 def _begin(run: Run, execution_id: int) -> Attempt | None:
     run.refresh_clock()
     pair = lock_execution(run.session, execution_id)

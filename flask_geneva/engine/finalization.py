@@ -69,6 +69,7 @@ def _reattempted(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdi
         execution.note(exception=_exception_record(verdict.error))
     _make_ready(run, workflow)
     follower = _again(run, workflow, execution, wait=verdict.wait, rewind=verdict.rewind)
+    follower.change(death_reattempts=0)
     if verdict.reason in COUNTED_REASONS:
         follower.change(error_reattempts=execution.error_reattempts + 1)
     return follower
@@ -91,7 +92,7 @@ def _suspended(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
     stalled_runs = 0 if verdict.progressed else execution.stalled_runs + 1
     _make_ready(run, workflow)
     follower = successor_of(execution, workflow, due=run.now + (verdict.wait or timedelta(0)))
-    follower.change(stalled_runs=stalled_runs)
+    follower.change(stalled_runs=stalled_runs, death_reattempts=0)
     return follower
 
 
@@ -108,10 +109,8 @@ def _recovered(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
     move_execution(execution, StepState.COMPLETED, now=run.now, outcome=Outcome.RECOVERED)
     _make_ready(run, workflow)
     follower = _again(run, workflow, execution, wait=None, rewind=False)
-    follower.change(
-        error_reattempts=execution.error_reattempts + 1,
-        death_reattempts=execution.death_reattempts + 1,
-    )
+    if verdict.deaths:
+        follower.change(error_reattempts=execution.error_reattempts + 1, death_reattempts=verdict.deaths)
     return follower
 
 

@@ -13,7 +13,6 @@ from flask_geneva.engine.policies import verdict_on
 from flask_geneva.engine.run import Run
 from flask_geneva.errors import StepTimeout
 
-
 _HOOKS = ("before_step_execution", "around_step_execution", "after_step_execution")
 
 

@@ -38,7 +38,7 @@ def resumed(run: Run, workflow: WorkflowRow, workflow_object: Any) -> ExecutionR
         raise StepNotDefinedError(f"resume {workflow.type} #{workflow.id}", workflow.type, step_name, runnable)
     move_workflow(workflow, WorkflowState.READY, now=run.now)
     if not standing:
-        return _afresh(run, workflow, step)
+        return afresh(run, workflow, step)
     attempt = Attempt(run.runtime, run.session, workflow, standing[0], workflow_class, step)
     return _with_the_row_that_stayed(run, attempt, workflow_object)
 
@@ -74,7 +74,8 @@ def _ended(run: Run, attempt: Attempt, verdict: Any) -> ExecutionRow | None:
     return follower
 
 
-def _afresh(run: Run, workflow: WorkflowRow, step: StepDefinition) -> ExecutionRow | None:
+def afresh(run: Run, workflow: WorkflowRow, step: StepDefinition) -> ExecutionRow | None:
+    """Draft an execution for a workflow that has none open, from the cursor or with the signal that its step holds."""
     if step.removed:
         return proceed_after(run, workflow, step.name)
     last = newest_execution(run.session, workflow.id, step.name)

@@ -43,14 +43,16 @@ _BOTH = select(*workflows.c, *(step_executions.c[key] for key in _EXECUTION_KEYS
 _EXECUTION_ID: BindParameter[int] = bindparam("execution_id")
 
 # On PostgreSQL the weaker FOR NO KEY UPDATE: it excludes every writer of the row, and lets a child row be inserted.
-_LOCK_WORKFLOW = select(*workflows.c).where(workflows.c.id == bindparam("workflow_id")).with_for_update(key_share=True)
-_LOCK_BOTH = (
-    _BOTH.where(
-        workflows.c.id == bindparam("workflow_id"),
-        step_executions.c.id == _EXECUTION_ID,
-        step_executions.c.workflow_id == workflows.c.id,
-    )
-).with_for_update(key_share=True)
+_THE_WORKFLOW = select(*workflows.c).where(workflows.c.id == bindparam("workflow_id"))
+_LOCK_WORKFLOW = _THE_WORKFLOW.with_for_update(key_share=True)
+_LOCK_FREE_WORKFLOW = _THE_WORKFLOW.with_for_update(key_share=True, skip_locked=True)
+_THE_TWO = _BOTH.where(
+    workflows.c.id == bindparam("workflow_id"),
+    step_executions.c.id == _EXECUTION_ID,
+    step_executions.c.workflow_id == workflows.c.id,
+)
+_LOCK_BOTH = _THE_TWO.with_for_update(key_share=True)
+_LOCK_BOTH_FREE = _THE_TWO.with_for_update(key_share=True, skip_locked=True)
 _OWNER = select(step_executions.c.workflow_id).where(step_executions.c.id == _EXECUTION_ID)
 _LOCK_BY_EXECUTION = _BOTH.where(
     workflows.c.id == _OWNER.scalar_subquery(),
@@ -61,9 +63,12 @@ _LOCK_BY_EXECUTION = _BOTH.where(
 
 def lock_workflow(session: Session, workflow_id: int) -> WorkflowRow | None:
     """Lock and read a workflow; None when it is gone."""
-    begin_writing(session)
-    row = session.connection().execute(_LOCK_WORKFLOW, {"workflow_id": workflow_id}).one_or_none()
-    return None if row is None else WorkflowRow(dict(zip(_WORKFLOW_KEYS, row, strict=True)))
+    return _lock_workflow(session, workflow_id, _LOCK_WORKFLOW)
+
+
+def lock_free_workflow(session: Session, workflow_id: int) -> WorkflowRow | None:
+    """Lock and read a workflow that nobody has locked; else None at once, where the database has row locks."""
+    return _lock_workflow(session, workflow_id, _LOCK_FREE_WORKFLOW)
 
 
 def lock_execution(session: Session, execution_id: int) -> Pair | None:
@@ -80,9 +85,12 @@ def lock_execution(session: Session, execution_id: int) -> Pair | None:
 
 def lock_both(session: Session, workflow_id: int, execution_id: int) -> Pair | None:
     """Lock and read a workflow and one of its executions; None when either is gone."""
-    begin_writing(session)
-    parameters = {"workflow_id": workflow_id, "execution_id": execution_id}
-    return _pair(session.connection().execute(_LOCK_BOTH, parameters).one_or_none())
+    return _lock_pair(session, workflow_id, execution_id, _LOCK_BOTH)
+
+
+def lock_free_pair(session: Session, workflow_id: int, execution_id: int) -> Pair | None:
+    """Lock and read both rows when nobody has locked them; else None at once, where the database has row locks."""
+    return _lock_pair(session, workflow_id, execution_id, _LOCK_BOTH_FREE)
 
 
 def read_current(
@@ -170,6 +178,18 @@ def is_transient(error: BaseException) -> bool:
         # psycopg gives none where there was no server to give one.
         return isinstance(error, OperationalError)
     return sqlstate in _SQLSTATES or sqlstate.startswith("08")
+
+
+def _lock_workflow(session: Session, workflow_id: int, statement: Select[Any]) -> WorkflowRow | None:
+    begin_writing(session)
+    row = session.connection().execute(statement, {"workflow_id": workflow_id}).one_or_none()
+    return None if row is None else WorkflowRow(dict(zip(_WORKFLOW_KEYS, row, strict=True)))
+
+
+def _lock_pair(session: Session, workflow_id: int, execution_id: int, statement: Select[Any]) -> Pair | None:
+    begin_writing(session)
+    parameters = {"workflow_id": workflow_id, "execution_id": execution_id}
+    return _pair(session.connection().execute(statement, parameters).one_or_none())
 
 
 def _pair(row: Any) -> Pair | None:

@@ -75,6 +75,9 @@ def move_execution(row: ExecutionRow, state: StepState, *, now: datetime, outcom
         row.change(waiting_since=None, deadline_at=None)
     else:
         row.change(outcome=outcome, finished_at=now, **{_STAMPED_BY_STATE[state]: now})
+        if row.deadline_at is not None:
+            # The index of deadlines holds those alone that may still pass.
+            row.change(deadline_at=None)
 
 
 def move_signal(row: SignalRow, state: SignalState, *, now: datetime) -> None:
