@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
@@ -40,7 +40,7 @@ def nothing(self: Any) -> None:
 class TenSteps(Workflow[Any]):
     """Ten empty steps."""
 
-    steps_of_it = [step(nothing) for _ in range(10)]
+    steps_of_it: ClassVar = [step(nothing) for _ in range(10)]
 
 
 @dataclass
