@@ -79,6 +79,9 @@ def in_application(command: Command) -> Command:
 
 def text_of(error: BaseException) -> str:
     """Say what went wrong and what to do, as far as that is known."""
+    if isinstance(error, MigrationMissing) and isinstance(error.__cause__, DBAPIError):
+        # The statement that failed names the first thing that is missing; here is time to name all.
+        error = error.__cause__
     if isinstance(error, GenevaError):
         return str(error)
     if isinstance(error, DBAPIError):
