@@ -79,13 +79,13 @@ def in_application(command: Command) -> Command:
 
 def text_of(error: BaseException) -> str:
     """Say what went wrong and what to do, as far as that is known."""
-    if isinstance(error, MigrationMissing) and isinstance(error.__cause__, DBAPIError):
+    if isinstance(error, MigrationMissing) and error.__cause__ is not None:
         # The statement that failed names the first thing that is missing; here is time to name all.
-        error = error.__cause__
+        return _of_database(error.__cause__)
     if isinstance(error, GenevaError):
         return str(error)
     if isinstance(error, DBAPIError):
-        return _of_database(error)
+        return _of_database(error.orig)
     if isinstance(error, RedisError):
         return _of_redis(error)
     logger.debug("The command failed.", exc_info=error)
@@ -102,8 +102,8 @@ def _usage(error: click.UsageError) -> click.ClickException:
     return Misused(f"{error.format_message()}{hint}")
 
 
-def _of_database(error: DBAPIError) -> str:
-    reason = _first_line(error.orig)
+def _of_database(error: BaseException | None) -> str:
+    reason = _first_line(error)
     if not current_app or "geneva" not in current_app.extensions:
         return f"The database answered with an error: {reason}"
     db = current_app.extensions["geneva"].db
