@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from flask_geneva import events
@@ -15,10 +14,10 @@ from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import next_execution, send
 from flask_geneva.engine.transactions import current
-from flask_geneva.errors import HeroMissing, WorkflowAlreadyOngoing
+from flask_geneva.errors import HeroMissing, InvalidStateError, WorkflowAlreadyOngoing
 from flask_geneva.records import heroes
 from flask_geneva.records.instances import instance_of
-from flask_geneva.records.saving import save
+from flask_geneva.records.saving import insert_unless_taken, save
 from flask_geneva.records.tables import workflows
 from flask_geneva.records.transitions import move_workflow, new_workflow
 from flask_geneva.states import ONGOING_WORKFLOW_STATES, WorkflowState
@@ -35,7 +34,7 @@ def create(
     allow_multiple: bool,
     job_options: Mapping[str, Any] | None,
 ) -> Any:
-    """Insert a workflow and its first execution behind a savepoint; flush.
+    """Insert a workflow and its first execution; flush.
 
     :raises WorkflowAlreadyOngoing: when the unique index refuses; the caller's transaction stays usable.
     """
@@ -58,18 +57,14 @@ def create(
         move_workflow(workflow, WorkflowState.FINISHED, now=now)
     else:
         workflow.change(next_step_name=first.name)
-    try:
-        with session.begin_nested():
-            save(session, workflow, now=now)
-            if first is not None:
-                execution = next_execution(workflow, first, now=now)
-                save(session, execution, now=now)
-                send(runtime, session, workflow, execution, now=now)
-    except IntegrityError as refusal:
-        other = ongoing(session, workflow_class, hero_type, hero_id)
-        if other is None:
-            raise
-        raise WorkflowAlreadyOngoing(definition.name, _named(hero_type, hero_id), other) from refusal
+    if not insert_unless_taken(session, workflow, now=now):
+        raise WorkflowAlreadyOngoing(
+            definition.name, _named(hero_type, hero_id), ongoing(session, workflow_class, hero_type, hero_id)
+        )
+    if first is not None:
+        execution = next_execution(workflow, first, now=now)
+        save(session, execution, now=now)
+        send(runtime, session, workflow, execution, now=now)
     facts = {"workflow_id": workflow.id, "workflow_class": workflow.type}
     announce_after_commit(runtime, session, events.workflow_created, **facts, hero_type=hero_type, hero_id=hero_id)
     return instance_of(session, workflow_class, workflow)
@@ -79,19 +74,19 @@ def get_or_create(
     runtime: Runtime, session: Session, workflow_class: type[Any], hero: object | None, **options: Any
 ) -> tuple[Any, bool]:
     """Return the ongoing workflow, or create it; right under a race, since the unique index decides."""
-    for attempt in range(MAX_RACES):
+    for _ in range(MAX_RACES):
         other = _find_ongoing(session, workflow_class, hero)
         if other is not None:
             return other, False
         try:
             return create(runtime, session, workflow_class, hero, allow_multiple=False, **options), True
         except WorkflowAlreadyOngoing as refusal:
-            return refusal.workflow, False
-        except IntegrityError:
-            # The other one was there at the insert and had ended when we looked for it.
-            if attempt == MAX_RACES - 1:
-                raise
-    raise AssertionError("the loop returns or raises")
+            if refusal.workflow is not None:
+                return refusal.workflow, False
+    raise InvalidStateError(
+        f"Cannot get or create {workflow_class.definition.name}: at each of {MAX_RACES} attempts another one was there "
+        f"and had ended when it was looked for. Try again."
+    )
 
 
 def _find_ongoing(session: Session, workflow_class: type[Any], hero: object | None) -> Any | None:

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, ClassVar, TypeVar, cast
 
 from sqlalchemy import Connection, CursorResult, Insert, Table, Update, bindparam, insert, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 
@@ -51,6 +53,11 @@ class Row:
         self.__dict__.update(columns)
         self._changes.update(columns)
 
+    def _was_stored(self, identity: int) -> None:
+        self.__dict__["id"] = identity
+        self._changes = {}
+        self._stored_state = self.__dict__.get("state")
+
     def values(self) -> dict[str, Any]:
         """Every column that is known, by attribute name."""
         known = self.__dict__
@@ -78,8 +85,34 @@ def save(session: Session, *rows: Row | None, now: datetime) -> None:
             _insert(connection, row)
         else:
             _update(connection, row)
-        row._changes = {}
-        row._stored_state = row.__dict__.get("state")
+        row._was_stored(row.__dict__["id"])
+
+
+def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
+    """Insert a draft and answer True, or False where a unique index refuses; the transaction stays usable.
+
+    PostgreSQL and SQLite can be told not to mind, which saves the round trips of a savepoint.
+    """
+    connection = session.connection()
+    make: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}.get(connection.dialect.name)
+    if make is None:
+        return _insert_behind_savepoint(session, row, now=now)
+    row.change(updated_at=now, created_at=now)
+    statement = make(row.table).on_conflict_do_nothing().returning(row.table.c.id)
+    identity = connection.execute(statement, row._changes).scalar_one_or_none()
+    if identity is None:
+        return False
+    row._was_stored(identity)
+    return True
+
+
+def _insert_behind_savepoint(session: Session, row: Row, *, now: datetime) -> bool:
+    try:
+        with session.begin_nested():
+            save(session, row, now=now)
+    except IntegrityError:
+        return False
+    return True
 
 
 def _insert(connection: Connection, row: Row) -> None:
