@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from inspect import get_annotations as inspect_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
-from sqlalchemy import ColumnElement, String, and_, func, inspect, select, type_coerce
+from sqlalchemy import ColumnElement, String, and_, inspect, select, type_coerce
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, Session, object_session, relationship
@@ -19,7 +19,7 @@ from flask_geneva.definition.durations import read_duration
 from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
 from flask_geneva.definition.workflow_definition import WorkflowDefinition, read_definition
-from flask_geneva.engine import creation, signal_delivery, verbs
+from flask_geneva.engine import creation, removed_steps, signal_delivery, verbs
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.explanation import explain
 from flask_geneva.engine.runtime import Runtime, current_runtime
@@ -31,7 +31,7 @@ from flask_geneva.records.details import Details
 from flask_geneva.records.signal import Signal
 from flask_geneva.records.step_execution import StepExecution
 from flask_geneva.records.tables import step_executions, workflows
-from flask_geneva.states import ONGOING_WORKFLOW_STATES, OPEN_STEP_STATES
+from flask_geneva.states import ONGOING_WORKFLOW_STATES
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -171,29 +171,9 @@ class Workflow(Base, Generic[Hero]):
     @classmethod
     def removed_steps_in_flight(cls) -> dict[str, int]:
         """Count, for each removed step, the ongoing workflows that still stand at it. Reads only."""
+        names = [mapper.class_.definition.name for mapper in inspect(cls).self_and_descendants]
         gravestones = [step.name for step in cls.steps.removed]
-        if not gravestones:
-            return {}
-        standing = func.coalesce(step_executions.c.step_name, workflows.c.next_step_name)
-        statement = (
-            select(standing, func.count(workflows.c.id.distinct()))
-            .select_from(
-                workflows.outerjoin(
-                    step_executions,
-                    and_(
-                        step_executions.c.workflow_id == workflows.c.id,
-                        step_executions.c.state.in_(OPEN_STEP_STATES),
-                    ),
-                )
-            )
-            .where(
-                workflows.c.type.in_([each.definition.name for each in _with_subclasses(cls)]),
-                workflows.c.state.in_(ONGOING_WORKFLOW_STATES),
-                standing.in_(gravestones),
-            )
-            .group_by(standing)
-        )
-        return {name: count for name, count in current_runtime().session().execute(statement)}
+        return removed_steps.in_flight(current_runtime().session(), names, gravestones)
 
     # -- verbs
 
@@ -373,11 +353,6 @@ class Workflow(Base, Generic[Hero]):
                 f"Cannot {verb} {type(self).__name__} #{self.id}: {verb}() ends a step from inside, and no "
                 f"step of this object is running. From outside use pause, resume, resume_at, skip or cancel."
             )
-
-
-def _with_subclasses(cls: type[Workflow[Any]]) -> Iterator[type[Workflow[Any]]]:
-    for mapper in inspect(cls).self_and_descendants:
-        yield mapper.class_
 
 
 def _named_apart(cls: type, definition: WorkflowDefinition) -> WorkflowDefinition:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, inspect, literal_column, select
+from sqlalchemy import ColumnElement, Select, inspect, literal_column, select
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import InstanceState, Mapper, Session
 
@@ -49,10 +49,10 @@ def exists(session: Session, hero_type: str, hero_id: str) -> bool:
     :raises ReferencedRecordMissing: when no model of that name is known.
     """
     model, key = _place(session, hero_type, hero_id)
-    mapper = inspect(model)
+    mapper: Mapper[Any] = inspect(model)
     parts = key if isinstance(key, tuple) else (key,)
     where = [column == part for column, part in zip(mapper.primary_key, parts, strict=True)]
-    statement = select(literal_column("1")).select_from(mapper.local_table).where(*where)
+    statement: Select[Any] = select(literal_column("1")).select_from(mapper.local_table).where(*where)
     connection = session.connection(bind_arguments={"mapper": mapper})
     return connection.execute(statement).first() is not None
 

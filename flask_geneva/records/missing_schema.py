@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -42,5 +43,5 @@ def _lacks_something(error: Any) -> bool:
     if isinstance(error, sqlite3.OperationalError):
         return _SQLITE.search(str(error)) is not None
     # Newer PyMySQL has a sqlstate, too, but the codes are finer.
-    arguments = getattr(error, "args", ())
+    arguments: Sequence[Any] = getattr(error, "args", ())
     return getattr(error, "sqlstate", None) in _SQLSTATES or (bool(arguments) and arguments[0] in _MYSQL_CODES)
