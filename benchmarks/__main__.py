@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from benchmarks import peers
 from benchmarks.place import Place, TenSteps, db, place, stopwatch
-from flask_geneva.worker.worker import run_worker
+from flask_geneva.worker.running import run_worker
 
 Row = dict[str, Any]
 

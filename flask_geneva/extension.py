@@ -17,6 +17,7 @@ from flask_geneva.cli import geneva_group
 from flask_geneva.engine import outbox
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import ConfigurationError
+from flask_geneva.housekeeping.run import Summary, run_housekeeping
 from flask_geneva.records import missing_schema, sqlite
 from flask_geneva.records.base import MODELS_KEY
 from flask_geneva.records.references import models_in
@@ -106,9 +107,12 @@ class Geneva:
         """The current application's own connection to Redis; it is opened when it is used."""
         return _state().queue.redis
 
-    def run_housekeeping(self) -> Any:
-        """Do one run of housekeeping in the current application and return its summary. Commits; safe to run twice."""
-        raise NotImplementedError
+    def run_housekeeping(self) -> Summary:
+        """Do one run of housekeeping in the current application and return what it did.
+
+        Commits what ``db.session`` holds, and then a transaction for each row. Two runs at once do no harm.
+        """
+        return run_housekeeping(_state().runtime)
 
 
 def _state() -> GenevaState:

@@ -13,7 +13,7 @@ from flask import current_app
 from flask_geneva.cli.group import OneLine, in_application
 from flask_geneva.cli.options import as_json_option
 from flask_geneva.cli.printing import print_json
-from flask_geneva.worker.worker import run_worker
+from flask_geneva.worker.running import run_worker
 
 
 @click.command("worker")
@@ -34,10 +34,7 @@ def work(queues: tuple[str, ...], processes: int, burst: bool, no_fork: bool) ->
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     app.extensions["geneva"].queue.redis.ping()
-    if processes == 1:
-        run_worker(app, queues, burst=burst, fork=not no_fork)
-    else:
-        run_worker(app, queues, processes=processes, burst=burst, fork=True)  # type: ignore[call-arg]
+    run_worker(app, queues, processes=processes, burst=burst, fork=not no_fork)
 
 
 @click.command("housekeeping")

@@ -31,7 +31,7 @@ class JobRequest:
 
 
 class Liveness(StrEnum):
-    """What the queue knows of a job."""
+    """What the queue knows of a job: a dead one has ended, or its heart stopped; an unknown one left no trace."""
 
     QUEUED = "queued"
     DELAYED = "delayed"
@@ -48,6 +48,12 @@ class JobQueue(Protocol):
 
     def liveness(self, job_ids: Sequence[str]) -> Mapping[str, Liveness]:
         """Say of each job what became of it."""
+
+    def bookmark(self, name: str) -> int:
+        """Return where a walk through many rows stopped; 0 for one that is to begin."""
+
+    def set_bookmark(self, name: str, position: int) -> None:
+        """Keep where a walk through many rows stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +78,11 @@ class Runtime:
         """Return the workflow class that a row's type names; None when no loaded module declares it."""
         mapper = inspect(self.workflow_class).polymorphic_map.get(type_name)
         return None if mapper is None or mapper.class_ is self.workflow_class else mapper.class_
+
+    def declared_classes(self) -> dict[str, type[Any]]:
+        """Return every workflow class that a loaded module declares, by the name that rows have for it."""
+        declared = inspect(self.workflow_class).polymorphic_map.items()
+        return {name: mapper.class_ for name, mapper in declared if mapper.class_ is not self.workflow_class}
 
 
 def new_job_id() -> str:

@@ -6,30 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from redis import ConnectionPool, Redis
 from redis.sentinel import Sentinel
 from rq import Queue
-from rq.exceptions import InvalidJobOperation, NoSuchJobError
-from rq.job import Job, JobStatus
 
 from flask_geneva.config import Settings
 from flask_geneva.engine.runtime import JobRequest, Liveness
+from flask_geneva.worker.liveness import liveness_of
 
 STEP_FUNCTION = "flask_geneva.worker.jobs.perform_step"
-
-_LIVENESS = {
-    JobStatus.QUEUED: Liveness.QUEUED,
-    JobStatus.STARTED: Liveness.RUNNING,
-    JobStatus.SCHEDULED: Liveness.DELAYED,
-    JobStatus.DEFERRED: Liveness.QUEUED,
-    JobStatus.FAILED: Liveness.DEAD,
-    JobStatus.STOPPED: Liveness.DEAD,
-    JobStatus.CANCELED: Liveness.DEAD,
-    JobStatus.FINISHED: Liveness.DEAD,
-}
 
 
 class RQJobQueue:
@@ -62,8 +50,18 @@ class RQJobQueue:
 
     def liveness(self, job_ids: Sequence[str]) -> Mapping[str, Liveness]:
         """Say of each job what became of it."""
-        jobs = Job.fetch_many(list(job_ids), connection=self.redis)
-        return {job_id: _liveness(job) for job_id, job in zip(job_ids, jobs, strict=True)}
+        return liveness_of(self.redis, job_ids)
+
+    def bookmark(self, name: str) -> int:
+        """Return where a walk through many rows stopped; 0 for one that is to begin."""
+        return int(cast("bytes | None", self.redis.get(self._bookmark_key(name))) or 0)
+
+    def set_bookmark(self, name: str, position: int) -> None:
+        """Keep where a walk through many rows stopped."""
+        self.redis.set(self._bookmark_key(name), position)
+
+    def _bookmark_key(self, name: str) -> str:
+        return f"geneva:bookmark:{self._settings.queue}:{name}"
 
     def _add(self, queue: Queue, request: JobRequest, pipeline: Any) -> None:
         options = dict(request.options)
@@ -104,18 +102,6 @@ def _connect_by_sentinel(parts: SplitResult) -> Redis:
         (host or "localhost", int(port or 26379)) for host, _, port in (h.partition(":") for h in hosts.split(","))
     ]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel = Sentinel(addresses)  # type: ignore[no-untyped-call]
-    master: Redis = sentinel.master_for(  # type: ignore[no-untyped-call]
-        service or "mymaster", db=int(database or 0), password=password
-    )
+    sentinel = Sentinel(addresses)
+    master: Redis = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password)
     return master
-
-
-def _liveness(job: Job | None) -> Liveness:
-    if job is None:
-        return Liveness.UNKNOWN
-    try:
-        status = job.get_status(refresh=False)
-    except (NoSuchJobError, InvalidJobOperation):
-        return Liveness.UNKNOWN
-    return _LIVENESS.get(status, Liveness.UNKNOWN)

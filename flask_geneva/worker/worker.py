@@ -2,65 +2,240 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import math
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 from rq import Queue, SimpleWorker, Worker
+from rq.job import Job, JobStatus
 
-from flask_geneva.worker.jobs import load_application
-from flask_geneva.worker.timeout import StepDeathPenalty
+from flask_geneva.engine.runtime import Runtime
+from flask_geneva.housekeeping.dead_executions import Death
+from flask_geneva.housekeeping.run import recover_job
+from flask_geneva.worker.connections import close_connections, forget_connections
+from flask_geneva.worker.housekeeper import Housekeeper
+from flask_geneva.worker.job_queue import STEP_FUNCTION
+from flask_geneva.worker.jobs import let_steps_ask, load_application
+from flask_geneva.worker.liveness import running_key
+from flask_geneva.worker.outages import OutlivesOutages
+from flask_geneva.worker.scheduler import GenevaScheduler
+from flask_geneva.worker.warming import warm_up
 
 if TYPE_CHECKING:
-    from rq.executions import Execution
-    from rq.job import Job
+    from rq.worker import BaseWorker as _Worker
+else:
+    _Worker = object
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class _InApplication:
-    """Gives each job a fresh context of one application, which is loaded once a process."""
+class _InApplication(OutlivesOutages, _Worker):
+    """Loads one application a process, gives each job a fresh context of it, and brings scheduler and housekeeping."""
 
-    death_penalty_class = StepDeathPenalty
     application: Flask | None = None
+    keeps_house = True
+    _housekeeper: Housekeeper | None = None
+    _job_in_hand: Job | None = None
 
-    def bootstrap(self, *arguments: Any, **options: Any) -> None:
-        """Load the application before the first job, and before any fork."""
-        if self.application is None:
-            self.application = load_application()
-        super().bootstrap(*arguments, **options)  # type: ignore[misc]
-
-    def perform_job(self, job: Job, queue: Queue, execution: Execution) -> bool:
-        """Perform the job inside the application; leaving the context removes the scoped session."""
+    @property
+    def app(self) -> Flask:
+        """The application, which is loaded when the worker begins to work."""
         assert self.application is not None
-        with self.application.app_context():
-            done: bool = super().perform_job(job, queue, execution)  # type: ignore[misc]
-            return done
+        return self.application
+
+    @property
+    def dequeue_timeout(self) -> int:
+        """Come back from waiting often enough to look after the scheduler."""
+        return max(1, min(super().dequeue_timeout, int(self.maintenance_interval)))
+
+    def work(self, burst: bool = False, *arguments: Any, **options: Any) -> bool:
+        """Work until stopped, delayed jobs included; a burst ends with the queues, and does not keep house."""
+        self.application = self.application or load_application()
+        if self.keeps_house and not burst:
+            self._housekeeper = Housekeeper(self.app)
+            self._housekeeper.start()
+        options["with_scheduler"] = True
+        try:
+            return super().work(burst, *arguments, **options)
+        finally:
+            self._end_housekeeper()
+
+    def run_maintenance_tasks(self) -> None:
+        """Also start housekeeping again where its process has died."""
+        if self._housekeeper is not None:
+            self._housekeeper.start()
+        super().run_maintenance_tasks()
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """Remember which job is in hand."""
+        self._job_in_hand = job
+        try:
+            super().execute_job(job, queue)
+        finally:
+            self._job_in_hand = None
+
+    def perform_job(self, job: Job, queue: Queue, *execution: Any) -> bool:
+        """Perform the job inside the application; leaving the context removes the scoped session."""
+        with self._heart_beats_for(job, *execution), self.app.app_context():
+            let_steps_ask(lambda: self._stop_requested)
+            return super().perform_job(job, queue, *execution)
+
+    def maintain_heartbeats(self, job: Job, *execution: Any) -> None:
+        """Also keep a sign of life that does not depend on what Redis knew before."""
+        with self.outlived():
+            self.connection.set(running_key(job.id), self.name, ex=self.job_monitoring_interval + 60)
+        super().maintain_heartbeats(job, *execution)
+
+    @contextlib.contextmanager
+    def _heart_beats_for(self, job: Job, *execution: Any) -> Iterator[None]:
+        """Beat in the process that runs the job: it may outlive the worker that forked it, or have none above it."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(self.job_monitoring_interval):
+                self.maintain_heartbeats(job, *execution)
+
+        threading.Thread(target=beat, name="geneva heartbeat", daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _start_scheduler(self, burst: bool = False, *options: Any, **more: Any) -> None:
+        """Start ours in the place of RQ's."""
+        scheduler = GenevaScheduler(self.queues, connection=self.connection, serializer=self.serializer)
+        self.scheduler = scheduler
+        with self.outlived():
+            if not scheduler.acquire_locks():
+                return
+            if not burst:
+                scheduler.start()
+                return
+            try:
+                scheduler.enqueue_scheduled_jobs()
+            finally:
+                scheduler.release_locks()
+
+    def _end_housekeeper(self) -> None:
+        if self._housekeeper is not None:
+            self._housekeeper.stop()
+            self._housekeeper = None
 
 
 class GenevaWorker(_InApplication, Worker):
-    """A worker that forks for each job."""
+    """A worker that forks for each job, sees a child that dies, and has its step run again at once."""
 
-    def main_work_horse(self, job: Job, queue: Queue) -> None:
-        """Leave the parent's database sockets alone: a pooled one that two processes speak on is ruined for both."""
-        assert self.application is not None
-        _forget_connections(self.application)
-        super().main_work_horse(job, queue)
+    _horse_status: int | None = None
+
+    def bootstrap(self, *arguments: Any, **options: Any) -> None:
+        """Do once what each child would have to do, before the first fork."""
+        warm_up(self.app)
+        close_connections(self.app)
+        super().bootstrap(*arguments, **options)
+
+    def fork_work_horse(self, job: Job, queue: Queue) -> None:
+        """Fork; a signal that comes meanwhile is held until both sides are ready for it."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            super().fork_work_horse(job, queue)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        if self._stop_requested:
+            self._tell_horse()
+
+    def setup_work_horse_signals(self) -> None:
+        """Let a child that is told to end finish its step, or stop at its next checkpoint."""
+        super().setup_work_horse_signals()
+        signal.signal(signal.SIGTERM, self._stop_softly)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+    def perform_job(self, job: Job, queue: Queue, *execution: Any) -> bool:
+        """Perform the job on connections of the child's own."""
+        forget_connections(self.app)
+        try:
+            return super().perform_job(job, queue, *execution)
+        finally:
+            close_connections(self.app)
+
+    def handle_warm_shutdown_request(self) -> None:
+        """Tell the child."""
+        super().handle_warm_shutdown_request()
+        self._tell_horse()
+
+    def wait_for_horse(self) -> tuple[Any, Any, Any]:
+        """Wait for the child, and remember how it ended."""
+        end = super().wait_for_horse()
+        self._horse_status = end[1]
+        return end
+
+    def monitor_work_horse(self, job: Job, queue: Queue, *execution: Any) -> None:
+        """Watch the child, and recover its step when it dies."""
+        self._horse_status = None
+        if job.timeout and job.timeout > 0:
+            # The limit is that of a step, and a job may go straight on with several; a child that hangs is killed.
+            job.timeout += math.ceil(self._runtime.settings.run_ahead.total_seconds())
+        with self.outlived():
+            super().monitor_work_horse(job, queue, *execution)
+        if self._horse_status:
+            self._recover(job, self._death_of(job, self._horse_status))
+
+    def request_force_stop(self, signum: int, frame: FrameType | None) -> None:
+        """End cold, and have the step in hand run again by another worker."""
+        try:
+            super().request_force_stop(signum, frame)
+        except SystemExit:
+            if self._job_in_hand is not None and self._horse_status:
+                self._recover(self._job_in_hand, Death(cause="stopped cold", is_counted=False))
+            raise
+
+    @property
+    def _runtime(self) -> Runtime:
+        runtime: Runtime = self.app.extensions["geneva"].runtime
+        return runtime
+
+    def _stop_softly(self, signum: int, frame: FrameType | None) -> None:
+        self._stop_requested = True
+
+    def _tell_horse(self) -> None:
+        if self.horse_pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.horse_pid, signal.SIGTERM)
+
+    def _death_of(self, job: Job, status: int) -> Death:
+        if self._was_stopped(job):
+            return Death(cause="as its job was stopped through RQ", is_counted=False, stops=True)
+        if os.WIFSIGNALED(status):
+            return Death(cause=f"signal {os.WTERMSIG(status)}")
+        return Death(cause=f"exit code {os.WEXITSTATUS(status)}")
+
+    def _was_stopped(self, job: Job) -> bool:
+        with self.outlived(), contextlib.suppress(Exception):
+            return bool(job.get_status() == JobStatus.STOPPED)
+        return False
+
+    def _recover(self, job: Job, death: Death) -> None:
+        """Have the step run again; a child that was killed before it began its step counts as well."""
+        try:
+            if job.func_name != STEP_FUNCTION:
+                return
+            with self.app.app_context():
+                by_signal = self._horse_status is not None and os.WIFSIGNALED(self._horse_status)
+                recover_job(self._runtime, job.id, job.args[0], death, also_scheduled=by_signal)
+        except Exception:
+            self.log.exception("Worker %s: the step of job %s is left to housekeeping", self.name, job.id)
+        finally:
+            close_connections(self.app)
 
 
 class GenevaSimpleWorker(_InApplication, SimpleWorker):
     """A worker that runs its jobs in its own process: the fastest, and without a parent that sees it die."""
 
-
-def run_worker(app: Flask, queues: Sequence[str], *, burst: bool = False, fork: bool = True) -> None:
-    """Work on the queues (``GENEVA_QUEUE`` where none is named) until stopped, or in a burst until they are empty."""
-    state = app.extensions["geneva"]
-    kind = GenevaWorker if fork else GenevaSimpleWorker
-    names = list(queues) or [state.runtime.settings.queue]
-    worker = kind([state.queue.rq_queue(name) for name in names], connection=state.queue.redis)
-    worker.application = app
-    worker.work(burst=burst, with_scheduler=True)
-
-
-def _forget_connections(app: Flask) -> None:
-    with app.app_context():
-        for engine in app.extensions["geneva"].db.engines.values():
-            engine.dispose(close=False)
+    def get_heartbeat_ttl(self, *job: Any, **options: Any) -> int:
+        """As short as that of a worker that forks, since the heart beats beside the job."""
+        return int(self.job_monitoring_interval) + 60

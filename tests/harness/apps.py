@@ -9,7 +9,7 @@ from typing import Any
 from flask import Config, Flask, current_app
 
 from flask_geneva import Geneva
-from flask_geneva.worker.worker import run_worker
+from flask_geneva.worker.running import run_worker
 from tests.harness.models import db
 
 DATABASE_VARIABLE = "GENEVA_TEST_APP_DATABASE_URL"

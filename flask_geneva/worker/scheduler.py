@@ -1,0 +1,42 @@
+"""The process that sends delayed jobs when they are due: RQ's own, looked after a little better."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from redis.exceptions import RedisError
+from rq.scheduler import RQScheduler
+
+
+class GenevaScheduler(RQScheduler):
+    """Looks several times a second, outlives an absence of Redis, and ends when its worker is gone."""
+
+    look_every = 0.2
+    beat_every = 1.0
+
+    def work(self) -> None:
+        """Send what is due until asked to stop; give up the locks at the end."""
+        self._install_signal_handlers()
+        worker = os.getppid()
+        last_beat = 0.0
+        with contextlib.suppress(RedisError):
+            self.register_birth()
+        while not self._stop_requested and os.getppid() == worker:
+            try:
+                if time.monotonic() - last_beat >= self.beat_every:
+                    self._beat()
+                    last_beat = time.monotonic()
+                self.enqueue_scheduled_jobs()
+            except RedisError as error:
+                self.log.warning("The scheduler waits for Redis: %s", error)
+                time.sleep(self.beat_every)
+            time.sleep(self.look_every)
+        with contextlib.suppress(RedisError):
+            self.stop()
+
+    def _beat(self) -> None:
+        if self.should_reacquire_locks:
+            self.acquire_locks()
+        self.heartbeat()
