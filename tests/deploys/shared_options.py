@@ -1,0 +1,3 @@
+"""What both days' code share."""
+
+LATER = {"queue": "later"}
