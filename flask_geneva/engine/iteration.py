@@ -108,7 +108,7 @@ class IterableStep:
 
     def iterate_over_records(
         self,
-        select: Select[tuple[Item]],
+        select: Select[Item],
         cursor: CursorColumns = None,
         batch_size: int = 1000,
         checkpoint_every: Every = 1,
@@ -127,7 +127,7 @@ class IterableStep:
 
     def iterate_over_batches(
         self,
-        select: Select[tuple[Item]],
+        select: Select[Item],
         batch_size: int = 1000,
         cursor: CursorColumns = None,
         checkpoint_every: Every = 1,

@@ -20,7 +20,7 @@ class Keyset(Generic[Item]):
     :raises StepConfigurationError: for columns that may be equal or NULL, since rows would be skipped.
     """
 
-    def __init__(self, select: Select[tuple[Item]], cursor: CursorColumns = None) -> None:
+    def __init__(self, select: Select[Item], cursor: CursorColumns = None) -> None:
         if not isinstance(select, Select):
             raise StepConfigurationError(f"Records are iterated over a select(), not {select!r}.")
         mapper = _entity_of(select)

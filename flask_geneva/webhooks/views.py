@@ -14,7 +14,7 @@ from werkzeug.datastructures import Headers
 from werkzeug.exceptions import MethodNotAllowed
 
 from flask_geneva.engine.runtime import Runtime
-from flask_geneva.errors import GenevaError
+from flask_geneva.errors import GenevaError, MigrationMissing
 from flask_geneva.webhooks.bodies import MalformedRequest, parse_json, read_body
 from flask_geneva.webhooks.delivery_log import WebhookDelivery, webhook_deliveries
 from flask_geneva.webhooks.problems import ALLOWED, NotJson, TargetMissing, problem_of
@@ -171,7 +171,7 @@ class Webhooks:
             with Session(self._runtime.session().get_bind(WebhookDelivery)) as session:
                 session.execute(row)
                 session.commit()
-        except SQLAlchemyError:
+        except (SQLAlchemyError, MigrationMissing):
             logger.warning("A request to %s left no row in the log of deliveries.", reception, exc_info=True)
 
 
