@@ -91,8 +91,8 @@ def _tasks(sweep: Sweep, rows: Sequence[Any]) -> Iterator[Task]:
 
 def _cause(liveness: Liveness) -> str:
     if liveness is Liveness.UNKNOWN:
-        return "or the queue has lost its job and nobody knows of it"
-    return "and the queue says that its job has ended"
+        return "or so it seems: the queue does not know its job"
+    return "unseen: its job has ended, or its heartbeat has"
 
 
 def _task(sweep: Sweep, row: Any, death: Death) -> Task:
