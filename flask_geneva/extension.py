@@ -14,6 +14,8 @@ from rq import Queue
 
 from flask_geneva import config
 from flask_geneva.cli import geneva_group
+from flask_geneva.dashboard.access import Access
+from flask_geneva.dashboard.metrics import metrics_blueprint
 from flask_geneva.engine import outbox
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import ConfigurationError
@@ -50,6 +52,7 @@ class Geneva:
 
     def __init__(self, app: Flask | None = None, db: SQLAlchemy | None = None) -> None:
         self.webhook_sources = WebhookSources()
+        self._access: Access | None = None
         if app is not None:
             self.init_app(app, db)
 
@@ -68,6 +71,8 @@ class Geneva:
         app.extensions["geneva"] = GenevaState(self, database, runtime, queue)
         self._prepare_database(app, database, settings)
         views.register(runtime, self.webhook_sources)
+        metrics = metrics_blueprint(runtime, lambda: self._access or settings.dashboard_access)
+        app.register_blueprint(metrics, url_prefix=settings.url_prefix)
         app.cli.add_command(geneva_group([webhook_commands]))
 
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
@@ -97,6 +102,15 @@ class Geneva:
         :raises ConfigurationError: the name is taken, or a secret of the verifier is missing or of the wrong form.
         """
         return self.webhook_sources.register(name, verifier)
+
+    def dashboard_access(self, access: Access) -> Access:
+        """Say who may see what is below ``GENEVA_URL_PREFIX`` for people and monitors; may be used as a decorator.
+
+        ``access`` is called in the request, without arguments: a true answer lets in, a response (a redirect to the
+        login, say) is sent, and anything else is a 404. It wins over ``GENEVA_DASHBOARD_ACCESS``.
+        """
+        self._access = access
+        return access
 
     def queue(self, name: str | None = None) -> Queue:
         """Return an RQ queue of the current application: the named one, or ``GENEVA_QUEUE``."""
