@@ -8,11 +8,14 @@ one, a savepoint opens one first, and reads open none: each sees the newest comm
 
 from __future__ import annotations
 
-from typing import Any
+import sqlite3
+from typing import Any, cast
 
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import OperationalError
 
 BUSY_TIMEOUT_MS = 30_000
+_BEGIN = "BEGIN IMMEDIATE"
 
 
 def configure(engine: Engine) -> None:
@@ -26,8 +29,13 @@ def configure(engine: Engine) -> None:
 def begin_immediate(connection: Connection) -> None:
     """Become the writer, unless the connection is in a transaction already."""
     raw = connection.connection.dbapi_connection
-    if raw is not None and not raw.in_transaction:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    if raw is None or raw.in_transaction:
+        return
+    try:
+        # As the driver does it: a beginning is no statement of the application's.
+        cast("Any", raw).execute(_BEGIN)
+    except sqlite3.OperationalError as error:
+        raise OperationalError(_BEGIN, None, error) from error
 
 
 def _on_connect(raw: Any, record: object) -> None:
