@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import Session
 
 from flask_geneva import events
@@ -13,7 +13,7 @@ from flask_geneva.definition.job_options import read_job_options
 from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import next_execution, send
-from flask_geneva.engine.transactions import current
+from flask_geneva.engine.transactions import current_shared
 from flask_geneva.errors import HeroMissing, InvalidStateError, WorkflowAlreadyOngoing
 from flask_geneva.records import heroes
 from flask_geneva.records.instances import instance_of
@@ -58,9 +58,9 @@ def create(
     else:
         workflow.change(next_step_name=first.name)
     if not insert_unless_taken(session, workflow, now=now):
-        raise WorkflowAlreadyOngoing(
-            definition.name, _named(hero_type, hero_id), ongoing(session, workflow_class, hero_type, hero_id)
-        )
+        holder = current_shared(session, _the_ongoing_one(workflow_class, hero_type, hero_id))
+        other = session.execute(holder).scalar_one_or_none()
+        raise WorkflowAlreadyOngoing(definition.name, _named(hero_type, hero_id), other)
     if first is not None:
         execution = next_execution(workflow, first, now=now)
         save(session, execution, now=now)
@@ -92,11 +92,12 @@ def get_or_create(
 def _find_ongoing(session: Session, workflow_class: type[Any], hero: object | None) -> Any | None:
     session.flush()
     hero_type, hero_id = heroes.reference(hero, session) if hero is not None else (None, None)
-    return ongoing(session, workflow_class, hero_type, hero_id)
+    # A plain read: to lock what is not there yet would lock a gap of MySQL's index, which the insert then waits for.
+    return session.execute(_the_ongoing_one(workflow_class, hero_type, hero_id)).scalar_one_or_none()
 
 
-def ongoing(session: Session, workflow_class: type[Any], hero_type: str | None, hero_id: str | None) -> Any | None:
-    """Return the ongoing workflow that holds the slot of this class and hero."""
+def _the_ongoing_one(workflow_class: type[Any], hero_type: str | None, hero_id: str | None) -> Select[Any]:
+    """The workflow that holds the slot of this class and hero."""
     where: list[ColumnElement[bool]] = [
         workflows.c.type == workflow_class.definition.name,
         workflows.c.state.in_(ONGOING_WORKFLOW_STATES),
@@ -105,8 +106,7 @@ def ongoing(session: Session, workflow_class: type[Any], hero_type: str | None, 
     ]
     if hero_type is not None:
         where.append(workflows.c.hero_type == hero_type)
-    statement = current(session, select(workflow_class).where(*where).limit(1))
-    return session.execute(statement.execution_options(populate_existing=True)).scalar_one_or_none()
+    return select(workflow_class).where(*where).limit(1).execution_options(populate_existing=True)
 
 
 def _named(hero_type: str | None, hero_id: str | None) -> str:

@@ -122,6 +122,14 @@ def current(session: Session, statement: Select[Any]) -> Select[Any]:
     return statement.with_for_update(key_share=True) if session.get_bind().dialect.name in MYSQL_DIALECTS else statement
 
 
+def current_shared(session: Session, statement: Select[Any]) -> Select[Any]:
+    """Likewise, for a row that several may look at at once after a unique index has refused them.
+
+    Each of them holds a shared lock on it then, and asking for more they would wait for one another.
+    """
+    return statement.with_for_update(read=True) if session.get_bind().dialect.name in MYSQL_DIALECTS else statement
+
+
 def begin_writing(session: Session) -> None:
     """On SQLite take the writer's lock, which there is instead of row locks; elsewhere do nothing."""
     connection = session.connection()
