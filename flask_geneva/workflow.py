@@ -30,7 +30,7 @@ from flask_geneva.records.base import Base
 from flask_geneva.records.details import Details
 from flask_geneva.records.signal import Signal
 from flask_geneva.records.step_execution import StepExecution
-from flask_geneva.records.tables import step_executions, workflows
+from flask_geneva.records.tables import signals, step_executions, workflows
 from flask_geneva.states import ONGOING_WORKFLOW_STATES
 
 if TYPE_CHECKING:
@@ -101,10 +101,20 @@ class Workflow(Base, Generic[Hero]):
         stored_details: Mapped[Any]
 
     step_executions: Mapped[list[StepExecution]] = relationship(
-        "StepExecution", back_populates="workflow", order_by=step_executions.c.id, cascade="all, delete-orphan"
+        "StepExecution",
+        primaryjoin=step_executions.c.workflow_id == workflows.c.id,
+        foreign_keys=[step_executions.c.workflow_id],
+        back_populates="workflow",
+        order_by=step_executions.c.id,
+        cascade="all, delete-orphan",
     )
     signals: Mapped[list[Signal]] = relationship(
-        "Signal", back_populates="workflow", order_by="Signal.id", cascade="all, delete-orphan"
+        "Signal",
+        primaryjoin=signals.c.workflow_id == workflows.c.id,
+        foreign_keys=[signals.c.workflow_id],
+        back_populates="workflow",
+        order_by="Signal.id",
+        cascade="all, delete-orphan",
     )
 
     def __init_subclass__(cls, **options: Any) -> None:

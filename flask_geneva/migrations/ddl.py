@@ -64,6 +64,16 @@ def slot(name: str, *, mysql_where: str) -> list[sa.Column[Any]]:
     return [sa.Column(name, sa.SmallInteger(), sa.Computed(f"CASE WHEN {mysql_where} THEN 1 END", persisted=True))]
 
 
+def belongs_to_workflow(name: str) -> list[sa.ForeignKeyConstraint]:
+    """The foreign key of a table whose rows go with their workflow; none on MySQL and MariaDB.
+
+    There an insert would share-lock the workflow's row, and steps that signal each other's workflows would deadlock.
+    """
+    if _on_mysql():
+        return []
+    return [sa.ForeignKeyConstraint(["workflow_id"], ["geneva_workflows.id"], name=op.f(name), ondelete="CASCADE")]
+
+
 def create_unique_index_where(name: str, table: str, columns: list[str], *, where: str, slot: str) -> None:
     """Allow one row with these values within the condition: a partial index, or a full one that ends with the slot."""
     if _on_mysql():

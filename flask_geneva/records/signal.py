@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, Session, object_session, relationship
 
 from flask_geneva.records.base import Base, models_known_to
 from flask_geneva.records.saving import Row
-from flask_geneva.records.tables import signals
+from flask_geneva.records.tables import signals, workflows
 from flask_geneva.records.values import decode
 
 if TYPE_CHECKING:
@@ -57,7 +57,12 @@ class Signal(Base):
         stored_payload: Mapped[Any]
         workflow: Mapped[Workflow[Any]]
 
-    workflow = relationship("Workflow", back_populates="signals")
+    workflow = relationship(
+        "Workflow",
+        primaryjoin=signals.c.workflow_id == workflows.c.id,
+        foreign_keys=[signals.c.workflow_id],
+        back_populates="signals",
+    )
 
     # Set on the object that a second delivery returns; it is not stored.
     duplicate_delivery: bool = False

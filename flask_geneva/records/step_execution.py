@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, object_session, relationship
 from flask_geneva.records.base import Base, models_known_to
 from flask_geneva.records.details import Details
 from flask_geneva.records.saving import Row
-from flask_geneva.records.tables import signals, step_executions
+from flask_geneva.records.tables import signals, step_executions, workflows
 from flask_geneva.records.values import decode
 from flask_geneva.states import OPEN_STEP_STATES
 
@@ -92,7 +92,12 @@ class StepExecution(Base):
         stored_cursor: Mapped[Any]
         workflow: Mapped[Workflow[Any]]
 
-    workflow = relationship("Workflow", back_populates="step_executions")
+    workflow = relationship(
+        "Workflow",
+        primaryjoin=step_executions.c.workflow_id == workflows.c.id,
+        foreign_keys=[step_executions.c.workflow_id],
+        back_populates="step_executions",
+    )
     signal: Mapped[Signal | None] = relationship(
         "Signal",
         primaryjoin=step_executions.c.signal_id == signals.c.id,

@@ -11,7 +11,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Computed,
-    ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     MetaData,
@@ -68,7 +68,7 @@ step_executions = Table(
     "geneva_step_executions",
     Base.metadata,
     Column("id", Key, primary_key=True, autoincrement=True),
-    Column("workflow_id", Key, ForeignKey(workflows.c.id, ondelete="CASCADE"), nullable=False),
+    Column("workflow_id", Key, nullable=False),
     Column("step_name", String(255), nullable=False),
     Column("state", StateColumn(StepState), nullable=False),
     Column("outcome", StateColumn(Outcome)),
@@ -107,7 +107,7 @@ signals = Table(
     "geneva_signals",
     Base.metadata,
     Column("id", Key, primary_key=True, autoincrement=True),
-    Column("workflow_id", Key, ForeignKey(workflows.c.id, ondelete="CASCADE"), nullable=False),
+    Column("workflow_id", Key, nullable=False),
     Column("name", String(255), nullable=False),
     Column("idempotency_key", String(255)),
     Column("state", StateColumn(SignalState), nullable=False),
@@ -190,11 +190,25 @@ def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
     copy.info["mysql"] = mysql
     for column in copy.columns:
         column.type = getattr(column.type, "ddl_type", column.type)
+    if table is not workflows and not mysql:
+        _add_foreign_key(copy)
     for unique in UNIQUE_WHERE:
         if unique.table is table:
             add = _add_slot if mysql else _add_partial_index
             add(copy, unique)
     return copy
+
+
+def _add_foreign_key(table: Table) -> None:
+    """Let rows go with their workflow, where the database can hold that without a lock on the workflow's row.
+
+    On MySQL an insert of a signal would share-lock the row of its workflow, and two workflows whose steps signal each
+    other would wait for one another; there the library alone deletes what belongs to a workflow.
+    """
+    name = conv(f"fk_{table.name}_workflow_id")
+    table.append_constraint(
+        ForeignKeyConstraint(["workflow_id"], [f"{workflows.name}.id"], name=name, ondelete="CASCADE")
+    )
 
 
 @contextmanager

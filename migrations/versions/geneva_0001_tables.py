@@ -119,12 +119,7 @@ def _create_step_executions() -> None:
         sa.Column("metadata", ddl.json_document()),
         *ddl.slot("one_active_slot", mysql_where=MYSQL_ACTIVE),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_geneva_step_executions")),
-        sa.ForeignKeyConstraint(
-            ["workflow_id"],
-            ["geneva_workflows.id"],
-            name=op.f("fk_geneva_step_executions_workflow_id"),
-            ondelete="CASCADE",
-        ),
+        *ddl.belongs_to_workflow("fk_geneva_step_executions_workflow_id"),
         **ddl.TABLE_OPTIONS,
     )
     _index_step_executions()
@@ -159,9 +154,7 @@ def _create_signals() -> None:
         sa.Column("created_at", ddl.moment(), nullable=False),
         sa.Column("updated_at", ddl.moment(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_geneva_signals")),
-        sa.ForeignKeyConstraint(
-            ["workflow_id"], ["geneva_workflows.id"], name=op.f("fk_geneva_signals_workflow_id"), ondelete="CASCADE"
-        ),
+        *ddl.belongs_to_workflow("fk_geneva_signals_workflow_id"),
         **ddl.TABLE_OPTIONS,
     )
     op.create_index(op.f("ix_geneva_signals_workflow_id_state"), "geneva_signals", ["workflow_id", "state"])

@@ -184,10 +184,9 @@ def test_long_texts_are_not_cut(connection: Connection) -> None:
     assert connection.scalar(select(step_executions.c.error_backtrace)) == "ü" * 100_000
 
 
+@pytest.mark.databases("postgresql")
 def test_rows_go_with_their_workflow(connection: Connection) -> None:
     # DBS-07
-    if connection.dialect.name == "sqlite":
-        pytest.skip("SQLite enforces foreign keys only where the application turns them on")
     workflow = add_workflow(connection)
     add_execution(connection, workflow, "scheduled")
     add_signal(connection, workflow, "paid", None)
