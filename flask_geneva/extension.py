@@ -16,7 +16,7 @@ from flask_geneva import config
 from flask_geneva.cli import geneva_group
 from flask_geneva.dashboard.access import Access
 from flask_geneva.dashboard.metrics import metrics_blueprint
-from flask_geneva.engine import outbox
+from flask_geneva.engine import outbox, outgoing_signals, transactions
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import ConfigurationError
 from flask_geneva.housekeeping.run import Summary, run_housekeeping
@@ -84,6 +84,8 @@ class Geneva:
             sqlite.configure(engine)
         missing_schema.listen(engine)
         outbox.listen(db.session)
+        outgoing_signals.listen(db.session)
+        transactions.listen(db.session)
         factory = db.session.session_factory
         known: dict[str, Any] = factory.kw.get("info") or {}
         factory.configure(info={**known, MODELS_KEY: models_in([cast("Any", db.Model).registry])})

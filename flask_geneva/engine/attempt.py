@@ -18,6 +18,8 @@ from flask_geneva.records.signal import Signal
 from flask_geneva.records.step_execution import ExecutionRow, StepExecution
 from flask_geneva.records.workflow_row import WorkflowRow
 
+_RUNNING = "geneva_attempt"
+
 
 @dataclass
 class Attempt:
@@ -30,6 +32,8 @@ class Attempt:
     workflow_class: type[Any]
     step: StepDefinition
     iteration: Any = field(default=None)
+    # The signals that the step has sent to other workflows and that are yet to meet them: (workflow id, signal id).
+    outgoing: list[tuple[int, int]] = field(default_factory=list)
 
     @cached_property
     def logger(self) -> StepLogger:
@@ -68,7 +72,15 @@ class Attempt:
         """Yield a fresh workflow object that knows this attempt, so that its verbs end the step."""
         workflow = instance_of(self.session, self.workflow_class, self.workflow)
         workflow._attempt = self
+        self.session.info[_RUNNING] = self
         try:
             yield workflow
         finally:
             workflow._attempt = None
+            del self.session.info[_RUNNING]
+
+
+def running_in(session: Session) -> Attempt | None:
+    """Return the attempt whose step runs in this session at the moment."""
+    attempt: Attempt | None = session.info.get(_RUNNING)
+    return attempt

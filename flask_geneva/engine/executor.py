@@ -10,13 +10,12 @@ from flask_geneva.definition.verdicts import Reattempted, Verdict
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.finalization import conclude
 from flask_geneva.engine.outbox import announce_after_commit
+from flask_geneva.engine.outgoing_signals import dispatch
 from flask_geneva.engine.performance import fail, perform
 from flask_geneva.engine.preparation import Ended, Start, prepare
 from flask_geneva.engine.run import Run
-from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import job_options, store
-from flask_geneva.engine.transactions import is_transient, lock_both, lock_execution, retry_transient
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.engine.transactions import fresh_reads, is_transient, lock_both, lock_execution, retry_transient
 from flask_geneva.records.saving import StaleRow, save
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.transitions import move_execution, move_workflow
@@ -32,6 +31,11 @@ def execute(run: Run, execution_id: int) -> None:
     The error of a step that its policy reports is left in ``run.error_to_report`` after everything is committed.
     A second call for the same execution does nothing.
     """
+    with fresh_reads(run.session):
+        _execute(run, execution_id)
+
+
+def _execute(run: Run, execution_id: int) -> None:
     attempt = retry_transient(run.session, lambda: _begin(run, execution_id))
     while attempt is not None:
         started = time.monotonic()
@@ -87,6 +91,7 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     run.session.flush()
     # What the step has loaded may be old by now, and the next step's conditions must not see it.
     run.session.expunge_all()
+    dispatch(attempt)
     run.refresh_clock()
     pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
     if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
@@ -153,20 +158,9 @@ def _goes_straight_on(run: Run, workflow: WorkflowRow, ended: ExecutionRow, foll
     if follower.scheduled_for > run.now and not run.ignores_time:
         return False
     runtime = run.runtime
-    if run.session.get_bind().dialect.name in MYSQL_DIALECTS and _has_conditions(runtime, workflow, follower):
-        # They would be answered by the snapshot in which the last step began.
-        return False
     if follower.step_name == ended.step_name:
         return True
     return job_options(runtime, workflow, ended.step_name) == job_options(runtime, workflow, follower.step_name)
-
-
-def _has_conditions(runtime: Runtime, workflow: WorkflowRow, follower: ExecutionRow) -> bool:
-    workflow_class = runtime.class_named(workflow.type)
-    if workflow_class is None:
-        return False
-    step = workflow_class.definition.steps.get(follower.step_name)
-    return bool(workflow_class.definition.cancel_conditions) or (step is not None and step.condition is not None)
 
 
 def _note_error(run: Run, verdict: Verdict) -> None:

@@ -19,7 +19,7 @@ _HOOKS = ("before_step_execution", "around_step_execution", "after_step_executio
 def perform(run: Run, attempt: Attempt) -> Verdict:
     """Run the step and say how it ended. After an error the step's own writes are rolled back."""
     try:
-        with attempt.bound() as workflow_object:
+        with attempt.bound() as workflow_object, run.time_limit.of_step():
             perform_it = _call_with_hooks if _has_hooks(attempt) else _call
             perform_it(run, attempt, workflow_object)
     except FlowControl as control:
@@ -31,6 +31,7 @@ def perform(run: Run, attempt: Attempt) -> Verdict:
 
 def fail(run: Run, attempt: Attempt, error: BaseException) -> Verdict:
     """Take back what the step wrote and ask the policies about its error."""
+    attempt.outgoing = []
     attempt.logger.info("The step met %s: %s", type(error).__name__, error)
     if isinstance(error, StepTimeout):
         # It may have come in the middle of a message to the database, so the connection is not used again.

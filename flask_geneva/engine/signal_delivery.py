@@ -17,11 +17,18 @@ from sqlalchemy.orm import Session
 from flask_geneva import events
 from flask_geneva.definition.signal_matchers import Matcher, SignalMatcher, accepts
 from flask_geneva.definition.steps import StepDefinition
-from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.attempt import Attempt, running_in
 from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.runtime import Runtime, new_job_id
 from flask_geneva.engine.scheduling import store
-from flask_geneva.engine.transactions import current, lock_workflow, read_current, trial
+from flask_geneva.engine.transactions import (
+    current_of_workflow,
+    lock_workflow,
+    read_current,
+    read_of_workflow,
+    read_workflow,
+    trial,
+)
 from flask_geneva.errors import InvalidSignal, InvalidStateError, SignalPayloadTooLarge, WorkflowNotOngoing
 from flask_geneva.records.instances import free_instance_of, instance_of, refresh_from
 from flask_geneva.records.saving import save
@@ -59,15 +66,21 @@ def deliver(runtime: Runtime, session: Session, target: Any, name: str, payload:
         "GENEVA_MAX_SIGNAL_PAYLOAD_SIZE",
         f"the payload of signal '{name}'",
     )
+    sender = running_in(session)
     with session.begin_nested():
-        workflow = lock_workflow(session, target.id)
+        workflow = (lock_workflow if sender is None else read_workflow)(session, target.id)
         if workflow is None:
             raise InvalidStateError(
                 f"Cannot deliver signal '{name}' to workflow #{target.id}: it does not exist any more."
             )
         signal = _store_or_find(runtime, session, workflow, name, structure, key)
-        if not signal.duplicate_delivery:
-            _dispatch(runtime, session, workflow, target, signal)
+        if signal.duplicate_delivery:
+            return signal
+        if sender is None:
+            meet(runtime, session, workflow, target, signal)
+    if sender is not None and target.id != sender.workflow.id:
+        # The step's commit lets them meet, see outgoing_signals; its own workflow performs, so nothing is parked there.
+        sender.outgoing.append((target.id, signal.id))
     return signal
 
 
@@ -138,7 +151,8 @@ def held_signal_id(session: Session, workflow_id: int, step_name: str) -> int | 
         .order_by(step_executions.c.id.desc())
         .limit(1)
     )
-    row = session.connection().execute(current(session, statement)).one_or_none()
+    statement = current_of_workflow(session, statement, step_executions)
+    row = session.connection().execute(statement).one_or_none()
     return row.id if row is not None and row.state is SignalState.CLAIMED else None
 
 
@@ -199,12 +213,14 @@ def _duplicate(session: Session, row: SignalRow, structure: Any) -> Signal:
     return repeated
 
 
-def _dispatch(runtime: Runtime, session: Session, workflow: WorkflowRow, target: Any, signal: Signal) -> None:
+def meet(runtime: Runtime, session: Session, workflow: WorkflowRow, target: Any, signal: Signal) -> None:
+    """The sender's side, under the lock: wake the steps that are parked for the signal."""
     workflow_class = runtime.class_named(workflow.type)
     if workflow.state not in RUNNABLE_WORKFLOW_STATES or workflow_class is None:
         return
     now = runtime.now()
-    parked = read_current(session, ExecutionRow, *_parked_in(workflow.id))
+    is_parked = step_executions.c.state == StepState.WAITING
+    parked = read_of_workflow(session, ExecutionRow, workflow.id, is_parked)
     row = SignalRow({key: getattr(signal, "stored_payload" if key == "payload" else key) for key in signals.c.keys()})  # noqa: SIM118
     for execution in parked:
         step = workflow_class.definition.steps.get(execution.step_name)
@@ -231,17 +247,10 @@ def _matches(matchers: Sequence[Matcher], workflow_object: Any, signal: Signal) 
 
 
 def _pending(session: Session, workflow: WorkflowRow, matchers: Sequence[Matcher]) -> Iterable[SignalRow]:
-    where: list[ColumnElement[bool]] = [
-        signals.c.workflow_id == workflow.id,
-        signals.c.state == SignalState.PENDING,
-    ]
+    where: list[ColumnElement[bool]] = [signals.c.state == SignalState.PENDING]
     if all(isinstance(matcher, SignalMatcher) for matcher in matchers):
         where.append(signals.c.name.in_([matcher.name for matcher in matchers if isinstance(matcher, SignalMatcher)]))
-    return read_current(session, SignalRow, *where)
-
-
-def _parked_in(workflow_id: int) -> list[ColumnElement[bool]]:
-    return [step_executions.c.workflow_id == workflow_id, step_executions.c.state == StepState.WAITING]
+    return read_of_workflow(session, SignalRow, workflow.id, *where)
 
 
 def _rows_of(session: Session, signal_id: int | None) -> list[SignalRow]:
@@ -250,8 +259,12 @@ def _rows_of(session: Session, signal_id: int | None) -> list[SignalRow]:
 
 def _is_unresolved(session: Session, signal: SignalRow, settled: ExecutionRow) -> bool:
     """Whether another step that was given the signal has yet to end cleanly; the latest attempt at a step decides."""
-    attached = read_current(
-        session, ExecutionRow, step_executions.c.signal_id == signal.id, step_executions.c.id != settled.id
+    attached = read_of_workflow(
+        session,
+        ExecutionRow,
+        signal.workflow_id,
+        step_executions.c.signal_id == signal.id,
+        step_executions.c.id != settled.id,
     )
     latest = {execution.step_name: execution.state for execution in attached}
     open_rows = any(execution.state in OPEN_STEP_STATES for execution in attached)

@@ -1,7 +1,10 @@
 """Locks and transient errors.
 
-Lock order: the workflow row first, then its execution, then its signals; nothing else is locked. Every reader that
-decides by what it reads under the lock reads the newest committed version, not its transaction's snapshot.
+Lock order: the workflow row first, then its execution, then its signals; nothing else is locked. A step that sends
+signals to other workflows takes their locks and its own at its commit, in the order of their ids (see
+:mod:`.outgoing_signals`); who acts on several workflows in one transaction outside of a step keeps an order himself.
+Every reader that decides by what it reads under the lock reads the newest committed version, not its transaction's
+snapshot.
 """
 
 from __future__ import annotations
@@ -11,15 +14,15 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, Select, Table, bindparam, event, select
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_geneva.records.base import MYSQL_DIALECTS
-from flask_geneva.records.saving import AnyRow
+from flask_geneva.records.saving import AnyRow, Row
 from flask_geneva.records.sqlite import begin_immediate
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.tables import step_executions, workflows
@@ -32,6 +35,7 @@ Result = TypeVar("Result")
 Pair = tuple[WorkflowRow, ExecutionRow]
 
 ATTEMPTS = 6
+_FRESH = "geneva_fresh_reads"
 
 # Not what only people read: it costs as much as the rest, and a backtrace may be long.
 _UNREAD = {"error_class_name", "error_message", "error_backtrace", "finished_at", "created_at", "updated_at"} | {
@@ -66,6 +70,12 @@ def lock_workflow(session: Session, workflow_id: int) -> WorkflowRow | None:
     return _lock_workflow(session, workflow_id, _LOCK_WORKFLOW)
 
 
+def read_workflow(session: Session, workflow_id: int) -> WorkflowRow | None:
+    """Read a workflow without a lock; None when it is gone."""
+    row = session.connection().execute(_THE_WORKFLOW, {"workflow_id": workflow_id}).one_or_none()
+    return None if row is None else WorkflowRow(dict(zip(_WORKFLOW_KEYS, row, strict=True)))
+
+
 def lock_free_workflow(session: Session, workflow_id: int) -> WorkflowRow | None:
     """Lock and read a workflow that nobody has locked; else None at once, where the database has row locks."""
     return _lock_workflow(session, workflow_id, _LOCK_FREE_WORKFLOW)
@@ -77,9 +87,8 @@ def lock_execution(session: Session, execution_id: int) -> Pair | None:
     connection = session.connection()
     if connection.dialect.name not in MYSQL_DIALECTS:
         return _pair(connection.execute(_LOCK_BY_EXECUTION, {"execution_id": execution_id}).one_or_none())
-    # MySQL's snapshot would begin with the subquery, before the lock is granted, and show an old hero later on.
+    # InnoDB may take the locks of this join in the other order; of two known keys it takes them as they are listed.
     workflow_id = connection.execute(_OWNER, {"execution_id": execution_id}).scalar_one_or_none()
-    session.rollback()
     return None if workflow_id is None else lock_both(session, workflow_id, execution_id)
 
 
@@ -93,33 +102,45 @@ def lock_free_pair(session: Session, workflow_id: int, execution_id: int) -> Pai
     return _lock_pair(session, workflow_id, execution_id, _LOCK_BOTH_FREE)
 
 
-def read_current(
-    session: Session, kind: type[AnyRow], *where: ColumnElement[bool], limit: int | None = None
+def read_current(session: Session, kind: type[AnyRow], *where: ColumnElement[bool]) -> list[AnyRow]:
+    """Read rows by a unique key, in the newest committed version; their workflow's lock must be held."""
+    return _rows(session, kind, current(session, _select(kind, *where)))
+
+
+def read_of_workflow(
+    session: Session, kind: type[AnyRow], workflow_id: int, *where: ColumnElement[bool]
 ) -> list[AnyRow]:
-    """Read rows in the order of their ids, in the newest committed version; the workflow's lock must be held."""
-    statement = current(session, select(*kind.table.c).where(*where).order_by(kind.table.c.id).limit(limit))
-    keys = kind.table.c.keys()
-    return [kind(dict(zip(keys, row, strict=True))) for row in session.connection().execute(statement)]
+    """Read rows of one workflow in the order of their ids, likewise."""
+    statement = _select(kind, kind.table.c.workflow_id == workflow_id, *where)
+    return _rows(session, kind, current_of_workflow(session, statement, kind.table))
 
 
 def open_executions(session: Session, workflow_id: int) -> list[ExecutionRow]:
     """Read the workflow's executions that have not ended; there is at most one, but for rows written by hand."""
-    columns = step_executions.c
-    return read_current(session, ExecutionRow, columns.workflow_id == workflow_id, columns.state.in_(OPEN_STEP_STATES))
+    return read_of_workflow(session, ExecutionRow, workflow_id, step_executions.c.state.in_(OPEN_STEP_STATES))
 
 
 def newest_execution(session: Session, workflow_id: int, step_name: str | None) -> ExecutionRow | None:
     """Read the latest attempt at a step."""
-    columns = step_executions.c
-    where = (columns.workflow_id == workflow_id, columns.step_name == step_name)
-    newest = select(columns.id).where(*where).order_by(columns.id.desc()).limit(1)
-    execution_id = session.connection().execute(current(session, newest)).scalar_one_or_none()
-    return None if execution_id is None else read_current(session, ExecutionRow, columns.id == execution_id)[0]
+    of_step = (step_executions.c.workflow_id == workflow_id, step_executions.c.step_name == step_name)
+    newest = _select(ExecutionRow, *of_step).order_by(None).order_by(step_executions.c.id.desc()).limit(1)
+    rows = _rows(session, ExecutionRow, current_of_workflow(session, newest, step_executions))
+    return rows[0] if rows else None
+
+
+def current_of_workflow(session: Session, statement: Select[Any], table: Table) -> Select[Any]:
+    """Make a SELECT of one workflow's rows see the newest ones, and on MySQL lock these alone.
+
+    There a locking read locks all that it looks at, and by the index of states it would look at the rows of others.
+    """
+    for dialect in MYSQL_DIALECTS:
+        statement = statement.with_hint(table, f"FORCE INDEX (ix_{table.name}_workflow_id_state)", dialect)
+    return current(session, statement)
 
 
 def current(session: Session, statement: Select[Any]) -> Select[Any]:
     """Make a SELECT see the newest committed rows, where the database would show a snapshot."""
-    return statement.with_for_update(key_share=True) if session.get_bind().dialect.name in MYSQL_DIALECTS else statement
+    return statement.with_for_update(key_share=True) if _has_snapshot(session) else statement
 
 
 def current_shared(session: Session, statement: Select[Any]) -> Select[Any]:
@@ -127,7 +148,7 @@ def current_shared(session: Session, statement: Select[Any]) -> Select[Any]:
 
     Each of them holds a shared lock on it then, and asking for more they would wait for one another.
     """
-    return statement.with_for_update(read=True) if session.get_bind().dialect.name in MYSQL_DIALECTS else statement
+    return statement.with_for_update(read=True) if _has_snapshot(session) else statement
 
 
 def begin_writing(session: Session) -> None:
@@ -135,6 +156,40 @@ def begin_writing(session: Session) -> None:
     connection = session.connection()
     if connection.dialect.name == "sqlite":
         begin_immediate(connection)
+
+
+def listen(sessions: Any) -> None:
+    """Make :func:`fresh_reads` work for these sessions; a second call changes nothing."""
+    if not event.contains(sessions, "after_begin", _after_begin):
+        event.listen(sessions, "after_begin", _after_begin)
+
+
+@contextmanager
+def fresh_reads(session: Session) -> Iterator[None]:
+    """Let each statement within see what is committed by then, as everywhere but on MySQL it does by itself.
+
+    There transactions begin as READ COMMITTED: conditions are not answered by an old snapshot, and what a workflow
+    reads under its lock neither waits for rows that others are inserting nor keeps them from inserting.
+    """
+    session.info[_FRESH] = True
+    try:
+        yield
+    finally:
+        session.info.pop(_FRESH, None)
+
+
+def _after_begin(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
+    if transaction.nested or connection.dialect.name not in MYSQL_DIALECTS or not session.info.get(_FRESH):
+        return
+    cursor = connection.connection.cursor()
+    # Refused inside a transaction that somebody else has begun on the connection, as tests do: then all is one anyway.
+    with suppress(cast("Any", connection.dialect).loaded_dbapi.Error):
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    cursor.close()
+
+
+def _has_snapshot(session: Session) -> bool:
+    return session.get_bind().dialect.name in MYSQL_DIALECTS and not session.info.get(_FRESH)
 
 
 @contextmanager
@@ -198,6 +253,15 @@ def _lock_pair(session: Session, workflow_id: int, execution_id: int, statement:
     begin_writing(session)
     parameters = {"workflow_id": workflow_id, "execution_id": execution_id}
     return _pair(session.connection().execute(statement, parameters).one_or_none())
+
+
+def _select(kind: type[Row], *where: ColumnElement[bool]) -> Select[Any]:
+    return select(*kind.table.c).where(*where).order_by(kind.table.c.id)
+
+
+def _rows(session: Session, kind: type[AnyRow], statement: Select[Any]) -> list[AnyRow]:
+    keys = kind.table.c.keys()
+    return [kind(dict(zip(keys, row, strict=True))) for row in session.connection().execute(statement)]
 
 
 def _pair(row: Any) -> Pair | None:

@@ -19,7 +19,7 @@ from flask_geneva.engine.resumption import afresh
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import execution_of, store
-from flask_geneva.engine.transactions import lock_free_pair, lock_free_workflow, open_executions, read_current
+from flask_geneva.engine.transactions import lock_free_pair, lock_free_workflow, open_executions, read_of_workflow
 from flask_geneva.errors import GenevaError, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.housekeeping.dead_executions import is_dead
 from flask_geneva.housekeeping.tasks import NOTHING, Counts, Sweep, Task
@@ -130,7 +130,7 @@ def _what_comes_next(run: Run, workflow: WorkflowRow) -> ExecutionRow | None:
     workflow_class: Any = run.runtime.class_named(workflow.type)
     if workflow.next_step_name is not None:
         return afresh(run, workflow, workflow_class.definition.steps[workflow.next_step_name])
-    history = read_current(run.session, ExecutionRow, _E.workflow_id == workflow.id)
+    history = read_of_workflow(run.session, ExecutionRow, workflow.id)
     return proceed_after(run, workflow, history[-1].step_name if history else None)
 
 
