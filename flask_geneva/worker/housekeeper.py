@@ -27,8 +27,9 @@ logger = logging.getLogger(__name__)
 
 LONGEST_TICK = 1.0
 NAP = 0.1
-# After Redis lost its memory a row this long overdue is not one whose job is just being sent.
+# After a loss a row this long overdue is not one whose job is just being sent; so all that were lost are waited for.
 OVERDUE_AFTER_A_LOSS = timedelta(seconds=2)
+PATIENCE_AFTER_A_LOSS = 2.5
 
 
 class Lease:
@@ -38,6 +39,7 @@ class Lease:
         self._redis = redis
         self._key = f"geneva:housekeeping:{queue}"
         self._memory_key = f"geneva:memory:{queue}"
+        self._loss_key = f"geneva:loss:{queue}"
         self._milliseconds = max(1, int(interval.total_seconds() * 1000))
 
     def take(self) -> tuple[bool, bool]:
@@ -48,6 +50,10 @@ class Lease:
             pipeline.set(self._memory_key, 1)
             is_ours, remembers, _ = pipeline.execute()
         return bool(is_ours), not remembers
+
+    def take_after_a_loss(self) -> bool:
+        """Return whether it is ours to look at once for what Redis has lost."""
+        return bool(self._redis.set(self._loss_key, os.getpid(), nx=True, ex=10))
 
     def extend(self) -> None:
         """Keep the lease for another interval, as a run takes longer than one."""
@@ -102,7 +108,8 @@ class _Rounds:
         self._interval = settings.housekeeping_interval
         self._lease = Lease(app.extensions["geneva"].queue.redis, settings.queue, self._interval)
         self._extended = 0.0
-        self._is_redis_suspect = False
+        self._was_away = False
+        self._is_first = True
 
     def go(self) -> None:
         """Look whether it is time for a run, until the worker ends."""
@@ -114,9 +121,9 @@ class _Rounds:
             try:
                 self._look()
             except RedisError as error:
-                if not self._is_redis_suspect:
+                if not self._was_away:
                     logger.warning("Housekeeping waits for Redis: %s", error)
-                self._is_redis_suspect = True
+                self._was_away = True
             except _Ended:
                 return
             except Exception:
@@ -125,11 +132,17 @@ class _Rounds:
 
     def _look(self) -> None:
         is_ours, has_forgotten = self._lease.take()
-        self._is_redis_suspect |= has_forgotten
-        if not is_ours:
-            return
-        overdue_after = OVERDUE_AFTER_A_LOSS if self._is_redis_suspect else None
-        self._is_redis_suspect = False
+        is_loss = has_forgotten or self._was_away
+        was_watching = not self._is_first
+        self._was_away = self._is_first = False
+        if is_loss and self._lease.take_after_a_loss():
+            if was_watching:
+                self._nap(PATIENCE_AFTER_A_LOSS)
+            self._keep_house(OVERDUE_AFTER_A_LOSS)
+        elif is_ours:
+            self._keep_house()
+
+    def _keep_house(self, overdue_after: timedelta | None = None) -> None:
         self._extended = time.monotonic()
         with self._app.app_context():
             try:
