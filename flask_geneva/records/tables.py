@@ -206,9 +206,8 @@ def _add_foreign_key(table: Table) -> None:
     other would wait for one another; there the library alone deletes what belongs to a workflow.
     """
     name = conv(f"fk_{table.name}_workflow_id")
-    table.append_constraint(
-        ForeignKeyConstraint(["workflow_id"], [f"{workflows.name}.id"], name=name, ondelete="CASCADE")
-    )
+    workflow_id = table.metadata.tables[workflows.name].c.id
+    table.append_constraint(ForeignKeyConstraint(["workflow_id"], [workflow_id], name=name, ondelete="CASCADE"))
 
 
 @contextmanager
