@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -111,7 +112,7 @@ class _Patient:
 
     def workers(self) -> str:
         if self._presence.unserved:
-            names = " ".join(self._presence.unserved)
+            names = shlex.join(self._presence.unserved)
             raise Ill(f"No worker works on {_queues(self._presence.unserved)}. Run 'flask geneva worker {names}'.")
         return f"{len(self._presence.workers)} at work on {_queues(self._queues)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -55,7 +56,7 @@ def a_worker_on(extension: Geneva, *names: str) -> Iterator[None]:
 def named_queues(cli: Cli) -> list[str]:
     """The queues that the classes of this process name: the whole suite's, when it runs in one."""
     text = findings(cli)["workers"][1]
-    return text.partition("flask geneva worker ")[2].rstrip("'.").split()
+    return shlex.split(text.partition("Run 'flask geneva worker ")[2].removesuffix("'."))
 
 
 def test_all_is_well_where_a_worker_is_at_work(queueing_app: Flask, extension: Geneva) -> None:
@@ -64,7 +65,7 @@ def test_all_is_well_where_a_worker_is_at_work(queueing_app: Flask, extension: G
     with a_worker_on(extension, *named_queues(cli)):
         done = cli("doctor")
 
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [
         ["ok", name] for name in ("database", "migrations", "redis", "workers", "scheduler", "clock", "config")
     ]
