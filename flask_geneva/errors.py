@@ -101,12 +101,13 @@ class StepNotDefinedError(GenevaError):
 class WorkflowNotDefinedError(GenevaError):
     """A row belongs to a workflow class that no module loaded by this process declares."""
 
-    def __init__(self, type_name: str, workflow_id: int | None) -> None:
+    def __init__(self, type_name: str, workflow_id: int | None, action: str = "run") -> None:
         self.type_name = type_name
         self.workflow_id = workflow_id
         super().__init__(
-            f"Cannot run workflow #{workflow_id}: no class named '{type_name}' is declared in this process. Import "
-            f"the module that declares it in the application factory, declare the class again, or cancel the workflow."
+            f"Cannot {action} workflow #{workflow_id}: no class named '{type_name}' is declared in this process. "
+            f"Import the module that declares it in the application factory, declare the class again, or cancel the "
+            f"workflow."
         )
 
 

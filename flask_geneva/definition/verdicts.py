@@ -53,7 +53,10 @@ class Recovered:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The workflow is done, whatever steps remain."""
+    """The workflow is done, whatever steps remain; a handler may find so after an error."""
+
+    error: BaseException | None = None
+    report: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,15 +69,14 @@ class Attempt:
 
     @contextmanager
     def bound(self) -> Iterator[Any]:
-        """Yield a fresh workflow object that knows this attempt, so that its verbs end the step."""
+        """Yield a fresh workflow object that knows this attempt, so that its verbs end the step. May be nested."""
         workflow = instance_of(self.session, self.workflow_class, self.workflow)
-        workflow._attempt = self
-        self.session.info[_RUNNING] = self
+        outer = workflow._attempt
+        workflow._attempt = self.session.info[_RUNNING] = self
         try:
             yield workflow
         finally:
-            workflow._attempt = None
-            del self.session.info[_RUNNING]
+            workflow._attempt = self.session.info[_RUNNING] = outer
 
 
 def running_in(session: Session) -> Attempt | None:

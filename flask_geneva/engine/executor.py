@@ -9,7 +9,7 @@ from flask_geneva import events
 from flask_geneva.definition.verdicts import Reattempted, Verdict
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.finalization import conclude
-from flask_geneva.engine.outbox import announce_after_commit
+from flask_geneva.engine.outbox import announce_rest_after_commit
 from flask_geneva.engine.outgoing_signals import dispatch
 from flask_geneva.engine.performance import fail, perform
 from flask_geneva.engine.preparation import Ended, Start, prepare
@@ -50,7 +50,7 @@ def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, v
     follower = conclude(run, workflow, execution, verdict)
     save(run.session, execution, now=run.now)
     store(run.runtime, run.session, workflow, follower, now=run.now)
-    _announce(run, workflow)
+    announce_rest_after_commit(run.runtime, run.session, workflow)
 
 
 def _begin(run: Run, execution_id: int) -> Attempt | None:
@@ -102,7 +102,7 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     save(run.session, execution, now=run.now)
     _note_error(run, verdict)
     attempt_ahead = _follow(run, workflow, execution, follower)
-    _announce(run, workflow)
+    announce_rest_after_commit(run.runtime, run.session, workflow)
     _commit(run)
     return attempt_ahead
 
@@ -133,7 +133,7 @@ def _advance(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Attemp
         _note_error(run, decision.verdict)
         if follower is None or not _goes_straight_on(run, workflow, execution, follower):
             store(run.runtime, run.session, workflow, follower, now=run.now)
-            _announce(run, workflow)
+            announce_rest_after_commit(run.runtime, run.session, workflow)
             return None
         execution = follower
 
@@ -167,17 +167,6 @@ def _note_error(run: Run, verdict: Verdict) -> None:
     run.last_error = getattr(verdict, "error", None)
     if run.last_error is not None and getattr(verdict, "report", False):
         run.error_to_report = run.last_error
-
-
-def _announce(run: Run, workflow: WorkflowRow) -> None:
-    signal = {
-        WorkflowState.PAUSED: events.workflow_paused,
-        WorkflowState.FINISHED: events.workflow_finished,
-        WorkflowState.CANCELED: events.workflow_canceled,
-    }.get(workflow.state)
-    if signal is not None:
-        facts = {"workflow_id": workflow.id, "workflow_class": workflow.type}
-        announce_after_commit(run.runtime, run.session, signal, **facts)
 
 
 def _commit(run: Run) -> None:

@@ -89,10 +89,12 @@ def _suspended(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
         workflow.change(pending_request=None)
         move_workflow(workflow, WorkflowState.PAUSED, now=run.now)
         return None
-    stalled_runs = 0 if verdict.progressed else execution.stalled_runs + 1
     _make_ready(run, workflow)
     follower = successor_of(execution, workflow, due=run.now + (verdict.wait or timedelta(0)))
-    follower.change(stalled_runs=stalled_runs, death_reattempts=0)
+    follower.change(stalled_runs=0 if verdict.progressed else execution.stalled_runs + 1, death_reattempts=0)
+    if verdict.progressed:
+        # The errors before and after a part that went well are not consecutive.
+        follower.change(error_reattempts=0)
     return follower
 
 
@@ -116,8 +118,10 @@ def _recovered(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
 
 def _finished(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: Finished) -> None:
     move_execution(execution, StepState.COMPLETED, now=run.now, outcome=Outcome.SUCCESS)
+    if verdict.error is not None:
+        execution.note(exception=_exception_record(verdict.error))
     settle(run.session, execution, now=run.now)
-    move_workflow(workflow, WorkflowState.FINISHED, now=run.now)
+    _finish(run, workflow)
 
 
 def _paused(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: Paused) -> None:
@@ -161,7 +165,7 @@ def proceed_after(run: Run, workflow: WorkflowRow, step_name: str | None) -> Exe
     workflow_class = run.runtime.class_named(workflow.type)
     step = None if workflow_class is None else workflow_class.definition.steps.next_after(step_name)
     if step is None:
-        move_workflow(workflow, WorkflowState.FINISHED, now=run.now)
+        _finish(run, workflow)
         return None
     _make_ready(run, workflow)
     return next_execution(workflow, step, now=run.now)
@@ -170,6 +174,12 @@ def proceed_after(run: Run, workflow: WorkflowRow, step_name: str | None) -> Exe
 def _proceed(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> ExecutionRow | None:
     settle(run.session, execution, now=run.now)
     return proceed_after(run, workflow, execution.step_name)
+
+
+def _finish(run: Run, workflow: WorkflowRow) -> None:
+    """There are no more steps; a cancellation that was asked for during the last one stands all the same."""
+    is_to_be_canceled = workflow.pending_request is PendingRequest.CANCEL
+    move_workflow(workflow, WorkflowState.CANCELED if is_to_be_canceled else WorkflowState.FINISHED, now=run.now)
 
 
 def _make_ready(run: Run, workflow: WorkflowRow) -> None:

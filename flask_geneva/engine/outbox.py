@@ -17,10 +17,17 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_geneva import events
 from flask_geneva.engine.runtime import JobRequest, Runtime
+from flask_geneva.records.workflow_row import WorkflowRow
+from flask_geneva.states import WorkflowState
 
 logger = logging.getLogger(__name__)
 
 _NOTES = "geneva_outbox"
+_EVENTS_OF_REST = {
+    WorkflowState.PAUSED: events.workflow_paused,
+    WorkflowState.FINISHED: events.workflow_finished,
+    WorkflowState.CANCELED: events.workflow_canceled,
+}
 
 
 @dataclass
@@ -52,6 +59,13 @@ def announce_after_commit(runtime: Runtime, session: Session, signal: Any, **fac
         session,
         _Note(session.get_nested_transaction(), runtime, announce=lambda: events.send(signal, runtime.app, **facts)),
     )
+
+
+def announce_rest_after_commit(runtime: Runtime, session: Session, workflow: WorkflowRow) -> None:
+    """Send the event of a workflow that has come to rest, likewise; of one that goes on there is nothing to tell."""
+    signal = _EVENTS_OF_REST.get(workflow.state)
+    if signal is not None:
+        announce_after_commit(runtime, session, signal, workflow_id=workflow.id, workflow_class=workflow.type)
 
 
 def _note(session: Session, note: _Note) -> None:

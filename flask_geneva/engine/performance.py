@@ -33,12 +33,16 @@ def fail(run: Run, attempt: Attempt, error: BaseException) -> Verdict:
     """Take back what the step wrote and ask the policies about its error."""
     attempt.outgoing = []
     attempt.logger.info("The step met %s: %s", type(error).__name__, error)
+    _take_back(run, error)
+    return verdict_on(run, attempt, error)
+
+
+def _take_back(run: Run, error: BaseException) -> None:
     if isinstance(error, StepTimeout):
         # It may have come in the middle of a message to the database, so the connection is not used again.
         run.session.invalidate()
     else:
         run.session.rollback()
-    return verdict_on(run, attempt, error)
 
 
 def _has_hooks(attempt: Attempt) -> bool:
@@ -57,7 +61,7 @@ def _call_with_hooks(run: Run, attempt: Attempt, workflow_object: Any) -> None:
             entered = True
             _call(run, attempt, workflow_object)
     except (FlowControl, Exception, StepTimeout) as error:
-        _after_an_end(attempt, workflow_object, execution, error)
+        _after_an_end(run, attempt, workflow_object, execution, error)
         raise
     if not entered:
         raise RuntimeError("around_step_execution did not run the step")
@@ -73,10 +77,15 @@ def _call(run: Run, attempt: Attempt, workflow_object: Any) -> None:
         method()
 
 
-def _after_an_end(attempt: Attempt, workflow_object: Any, execution: Any, error: BaseException) -> None:
+def _after_an_end(run: Run, attempt: Attempt, workflow_object: Any, execution: Any, error: BaseException) -> None:
     """The after hook also follows a failure; where it fails itself, the step's own error is the one that counts."""
     try:
         workflow_object.after_step_execution(execution)
+    except FlowControl:
+        if not isinstance(error, FlowControl):
+            # The hook's verb counts, but what the failed step wrote is taken back as after any error.
+            _take_back(run, error)
+        raise
     except Exception:
         if isinstance(error, FlowControl):
             raise

@@ -7,9 +7,10 @@ from typing import Any
 
 from flask_geneva.definition.exception_policies import AppliedPolicy, decide, policy_for
 from flask_geneva.definition.flow_control import FlowControl
-from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Verdict
+from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.run import Run
+from flask_geneva.engine.transactions import undo
 
 
 def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str = "exception_policy") -> Verdict:
@@ -30,36 +31,48 @@ def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str 
 
 
 def _ask_handler(run: Run, attempt: Attempt, applied: AppliedPolicy, error: BaseException, reason: str) -> Verdict:
+    verdict = None
+    savepoint = run.session.begin_nested()
+    try:
+        verdict = _answer(attempt, applied, error)
+        if verdict is not None and savepoint.is_active:
+            savepoint.commit()
+    except Exception as failure:
+        # The handler itself, or the database that refuses what it wrote.
+        verdict = None
+        attempt.logger.exception("The exception handler failed itself")
+        _chain(failure, error)
+    undo(run.session, savepoint)
+    if verdict is None:
+        attempt.logger.warning("The exception handler came to no verb, so the workflow is paused.")
+        return Paused(error=error, report=applied.policy.report != "never")
+    return _of_handler(attempt, applied, verdict, error, reason)
+
+
+def _answer(attempt: Attempt, applied: AppliedPolicy, error: BaseException) -> Verdict | None:
     handler = applied.policy.handler
     assert handler is not None
-    savepoint = run.session.begin_nested()
     try:
         with attempt.bound() as workflow_object:
             handler(workflow_object, error)
     except FlowControl as control:
-        savepoint.commit()
-        return _of_handler(attempt, applied, control.verdict, error, reason)
-    except Exception as failure:
-        attempt.logger.exception("The exception handler failed itself")
-        _chain(failure, error)
-    else:
-        attempt.logger.warning("The exception handler ended without a verb, so the workflow is paused.")
-    savepoint.rollback()
-    return Paused(error=error, report=applied.policy.report != "never")
+        return control.verdict
+    return None
 
 
 def _of_handler(
     attempt: Attempt, applied: AppliedPolicy, verdict: Verdict, error: BaseException, reason: str
 ) -> Verdict:
-    report = applied.policy.report == "always"
-    if isinstance(verdict, Finished):
-        return verdict
+    is_to_be_reported = applied.policy.report != "never"
+    if isinstance(verdict, Suspended):
+        # After an error it is another attempt from the cursor, and counts as one.
+        verdict = Reattempted(wait=verdict.wait)
     if isinstance(verdict, Reattempted):
         if applied.cap is not None and attempt.execution.error_reattempts >= applied.cap:
-            return Paused(error=error, report=applied.policy.report != "never")
-        return replace(verdict, reason=reason, error=error, report=report)
-    if isinstance(verdict, Skipped | Paused | Canceled):
-        return replace(verdict, error=error, report=applied.policy.report != "never")
+            return Paused(error=error, report=is_to_be_reported)
+        return replace(verdict, reason=reason, error=error, report=applied.policy.report == "always")
+    if isinstance(verdict, Skipped | Paused | Canceled | Finished):
+        return replace(verdict, error=error, report=is_to_be_reported)
     return verdict
 
 

@@ -174,7 +174,12 @@ def _hero_is_gone(run: Run, workflow: WorkflowRow) -> bool:
 
 def _vanished(workflow: WorkflowRow, execution: ExecutionRow, runnable: list[StepDefinition]) -> StepNotDefinedError:
     return StepNotDefinedError(
-        f"run {workflow.type} #{workflow.id}", workflow.type, execution.step_name, [step.name for step in runnable]
+        f"run {workflow.type} #{workflow.id}",
+        workflow.type,
+        execution.step_name,
+        [step.name for step in runnable],
+        workflow=workflow,
+        execution=execution,
     )
 
 

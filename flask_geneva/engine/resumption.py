@@ -15,8 +15,9 @@ from flask_geneva.engine.scheduling import execution_of, successor_of
 from flask_geneva.engine.signal_delivery import claim_again, held_signal_id, meet_again
 from flask_geneva.engine.transactions import newest_execution, open_executions
 from flask_geneva.errors import StepNotDefinedError, WorkflowNotDefinedError
+from flask_geneva.records.instances import show
 from flask_geneva.records.saving import save
-from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.step_execution import ExecutionRow, StepExecution
 from flask_geneva.records.transitions import move_execution, move_workflow
 from flask_geneva.records.workflow_row import WorkflowRow
 from flask_geneva.states import StepState, WorkflowState
@@ -27,20 +28,42 @@ def resumed(run: Run, workflow: WorkflowRow, workflow_object: Any) -> ExecutionR
 
     :raises StepNotDefinedError: where the step that it stands at is gone; nothing was changed then.
     """
-    workflow_class = run.runtime.class_named(workflow.type)
-    if workflow_class is None:
-        raise WorkflowNotDefinedError(workflow.type, workflow.id)
     standing = open_executions(run.session, workflow.id)
     step_name = standing[0].step_name if standing else workflow.next_step_name
-    step = workflow_class.definition.steps.get(step_name)
-    if step is None:
-        runnable = [each.name for each in workflow_class.definition.steps.runnable]
-        raise StepNotDefinedError(f"resume {workflow.type} #{workflow.id}", workflow.type, step_name, runnable)
+    step = step_of(run, workflow, workflow_object, step_name, "resume")
     move_workflow(workflow, WorkflowState.READY, now=run.now)
     if not standing:
         return afresh(run, workflow, step)
-    attempt = Attempt(run.runtime, run.session, workflow, standing[0], workflow_class, step)
+    attempt = Attempt(run.runtime, run.session, workflow, standing[0], class_of(run, workflow, "resume"), step)
     return _with_the_row_that_stayed(run, attempt, workflow_object)
+
+
+def class_of(run: Run, workflow: WorkflowRow, verb: str) -> type[Any]:
+    """Return the class that a verb is to act by.
+
+    :raises WorkflowNotDefinedError: where no loaded module declares it.
+    """
+    workflow_class = run.runtime.class_named(workflow.type)
+    if workflow_class is None:
+        raise WorkflowNotDefinedError(workflow.type, workflow.id, verb)
+    return workflow_class
+
+
+def step_of(
+    run: Run, workflow: WorkflowRow, workflow_object: Any, step_name: str | None, verb: str, *, to_run: bool = False
+) -> StepDefinition:
+    """Return the step that a verb is about; one that is ``to_run`` must not be a gravestone.
+
+    :raises StepNotDefinedError: with the steps that there are.
+    """
+    steps = class_of(run, workflow, verb).definition.steps
+    step: StepDefinition | None = steps.get(step_name)
+    if step is not None and not (to_run and step.removed):
+        return step
+    action, runnable = f"{verb} {workflow.type} #{workflow.id}", [each.name for each in steps.runnable]
+    raise StepNotDefinedError(
+        action, workflow.type, step_name, runnable, removed=step is not None, workflow=workflow_object
+    )
 
 
 def _with_the_row_that_stayed(run: Run, attempt: Attempt, workflow_object: Any) -> ExecutionRow | None:
@@ -71,6 +94,7 @@ def _due_by_deadline(decision: object) -> ExecutionRow:
 def _ended(run: Run, attempt: Attempt, verdict: Any) -> ExecutionRow | None:
     follower = conclude(run, attempt.workflow, attempt.execution, verdict)
     save(run.session, attempt.execution, now=run.now)
+    show(run.session, StepExecution, attempt.execution)
     return follower
 
 

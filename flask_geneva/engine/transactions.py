@@ -199,8 +199,13 @@ def trial(session: Session) -> Iterator[None]:
     try:
         yield
     finally:
-        if savepoint.is_active or session.get_nested_transaction() is savepoint:
-            savepoint.rollback()
+        undo(session, savepoint)
+
+
+def undo(session: Session, savepoint: SessionTransaction) -> None:
+    """Roll a savepoint back, also one that a failed flush has left; where the user's code has ended it, do nothing."""
+    if savepoint.is_active or session.get_nested_transaction() is savepoint:
+        savepoint.rollback()
 
 
 def retry_transient(session: Session, work: Callable[[], Result]) -> Result:

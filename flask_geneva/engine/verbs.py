@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
-from flask_geneva import events
-from flask_geneva.definition.steps import StepDefinition
 from flask_geneva.definition.verdicts import Skipped
 from flask_geneva.engine.finalization import conclude, proceed_after
-from flask_geneva.engine.outbox import announce_after_commit
-from flask_geneva.engine.resumption import resumed
+from flask_geneva.engine.outbox import announce_rest_after_commit
+from flask_geneva.engine.resumption import resumed, step_of
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import execution_of, store
 from flask_geneva.engine.signal_delivery import claim_again, held_signal_id, settle
 from flask_geneva.engine.transactions import lock_workflow, newest_execution, open_executions
-from flask_geneva.errors import InvalidStateError, StepNotDefinedError, WorkflowNotDefinedError
-from flask_geneva.records.instances import refresh_from
+from flask_geneva.errors import InvalidStateError
+from flask_geneva.records.instances import refresh_from, show
 from flask_geneva.records.saving import save
-from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.step_execution import ExecutionRow, StepExecution
 from flask_geneva.records.transitions import move_execution, move_workflow
 from flask_geneva.records.workflow_row import WorkflowRow
 from flask_geneva.states import Outcome, PendingRequest, StepState, WorkflowState
@@ -48,7 +47,7 @@ def pause(runtime: Runtime, session: Session, workflow_object: Any) -> None:
         return
     _refuse_unless(workflow, "pause", WorkflowState.READY)
     move_workflow(workflow, WorkflowState.PAUSED, now=run.now)
-    _done(run, workflow_object, workflow, announce=events.workflow_paused)
+    _done(run, workflow_object, workflow)
 
 
 def resume(runtime: Runtime, session: Session, workflow_object: Any) -> None:
@@ -66,12 +65,8 @@ def resume_at(runtime: Runtime, session: Session, workflow_object: Any, step_nam
     """Let a paused workflow go on from the named step, at once and from its beginning."""
     run, workflow = _locked(runtime, session, workflow_object, "resume_at")
     _refuse_unless(workflow, "resume_at", WorkflowState.PAUSED)
-    step = _step_named(runtime, workflow, step_name, "resume_at")
-    if step.removed:
-        raise _not_defined(runtime, workflow, step_name, "resume_at", removed=True)
-    for stray in open_executions(session, workflow.id):
-        move_execution(stray, StepState.CANCELED, now=run.now, outcome=Outcome.CANCELED)
-        store(runtime, session, workflow, stray, now=run.now)
+    step_of(run, workflow, workflow_object, step_name, "resume_at", to_run=True)
+    _cancel_what_is_open(run, workflow)
     move_workflow(workflow, WorkflowState.READY, now=run.now)
     signal_id = held_signal_id(session, workflow.id, step_name)
     execution = execution_of(workflow, step_name, due=run.now, signal_id=signal_id)
@@ -85,17 +80,16 @@ def skip(runtime: Runtime, session: Session, workflow_object: Any) -> None:
     _refuse_unless(workflow, "skip", WorkflowState.READY, WorkflowState.PAUSED)
     standing = open_executions(session, workflow.id)
     step_name = standing[0].step_name if standing else workflow.next_step_name
-    _step_named(runtime, workflow, step_name, "skip")
+    step_of(run, workflow, workflow_object, step_name, "skip")
     if standing:
         follower = conclude(run, workflow, standing[0], Skipped())
-        save(session, standing[0], now=run.now)
+        _save(run, standing[0])
     else:
         holder = newest_execution(session, workflow.id, step_name)
         if holder is not None and holder.signal_id == held_signal_id(session, workflow.id, holder.step_name):
             settle(session, holder, now=run.now)
         follower = proceed_after(run, workflow, step_name)
-    finished = workflow.state is WorkflowState.FINISHED
-    _done(run, workflow_object, workflow, follower, announce=events.workflow_finished if finished else None)
+    _done(run, workflow_object, workflow, follower)
 
 
 def cancel(runtime: Runtime, session: Session, workflow_object: Any) -> None:
@@ -106,19 +100,18 @@ def cancel(runtime: Runtime, session: Session, workflow_object: Any) -> None:
         _done(run, workflow_object, workflow)
         return
     _refuse_unless(workflow, "cancel", WorkflowState.READY, WorkflowState.PAUSED)
-    standing = open_executions(session, workflow.id)
-    for execution in standing:
-        move_execution(execution, StepState.CANCELED, now=run.now, outcome=Outcome.CANCELED)
-        save(session, execution, now=run.now)
+    _cancel_what_is_open(run, workflow)
     move_workflow(workflow, WorkflowState.CANCELED, now=run.now)
-    _done(run, workflow_object, workflow, announce=events.workflow_canceled)
+    _done(run, workflow_object, workflow)
 
 
 def _locked(runtime: Runtime, session: Session, workflow_object: Any, verb: str) -> tuple[Run, WorkflowRow]:
     session.flush()
-    workflow = lock_workflow(session, workflow_object.id)
+    # Not the attribute, which an expired object would read first, and a detached one could not.
+    identity = inspect(workflow_object).identity
+    workflow = lock_workflow(session, identity[0]) if identity else None
     if workflow is None:
-        raise InvalidStateError(f"Cannot {verb} workflow #{workflow_object.id}: it does not exist any more.")
+        raise InvalidStateError(f"Cannot {verb} {workflow_object!r}: it is not stored, or not any more.")
     return Run(runtime, session, runs_ahead=False), workflow
 
 
@@ -130,37 +123,23 @@ def _refuse_unless(workflow: WorkflowRow, verb: str, *states: WorkflowState) -> 
     raise InvalidStateError(f"Cannot {verb} {name}: the workflow is {workflow.state}{asked}. {_ADVICE[workflow.state]}")
 
 
-def _step_named(runtime: Runtime, workflow: WorkflowRow, step_name: str | None, verb: str) -> StepDefinition:
-    workflow_class = runtime.class_named(workflow.type)
-    if workflow_class is None:
-        raise WorkflowNotDefinedError(workflow.type, workflow.id)
-    step: StepDefinition | None = workflow_class.definition.steps.get(step_name)
-    if step is None:
-        raise _not_defined(runtime, workflow, step_name, verb)
-    return step
+def _cancel_what_is_open(run: Run, workflow: WorkflowRow) -> None:
+    for execution in open_executions(run.session, workflow.id):
+        move_execution(execution, StepState.CANCELED, now=run.now, outcome=Outcome.CANCELED)
+        _save(run, execution)
 
 
-def _not_defined(
-    runtime: Runtime, workflow: WorkflowRow, step_name: str | None, verb: str, *, removed: bool = False
-) -> StepNotDefinedError:
-    workflow_class = runtime.class_named(workflow.type)
-    steps = [] if workflow_class is None else [step.name for step in workflow_class.definition.steps.runnable]
-    action = f"{verb} {workflow.type} #{workflow.id}"
-    return StepNotDefinedError(action, workflow.type, step_name, steps, removed=removed)
+def _save(run: Run, execution: ExecutionRow) -> None:
+    save(run.session, execution, now=run.now)
+    show(run.session, StepExecution, execution)
 
 
-def _done(
-    run: Run,
-    workflow_object: Any,
-    workflow: WorkflowRow,
-    execution: ExecutionRow | None = None,
-    *,
-    announce: Any = None,
-) -> None:
+def _done(run: Run, workflow_object: Any, workflow: WorkflowRow, execution: ExecutionRow | None = None) -> None:
     """Store what the verb did, and let the caller's objects show it."""
     store(run.runtime, run.session, workflow, execution, now=run.now)
+    if execution is not None:
+        show(run.session, StepExecution, execution)
     refresh_from(workflow_object, workflow)
-    run.session.expire(workflow_object, ["step_executions", "signals"])
-    if announce is not None:
-        facts = {"workflow_id": workflow.id, "workflow_class": workflow.type}
-        announce_after_commit(run.runtime, run.session, announce, **facts)
+    if workflow_object in run.session:
+        run.session.expire(workflow_object, ["step_executions", "signals"])
+    announce_rest_after_commit(run.runtime, run.session, workflow)

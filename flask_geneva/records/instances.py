@@ -42,6 +42,13 @@ def _made_of(cls: type[Mapped], row: Row) -> Mapped:
     return instance
 
 
+def show(session: Session, cls: type, row: Row) -> None:
+    """Bring the session's object of the row, where it holds one, up to date."""
+    known = session.identity_map.get(identity_key(cls, row.__dict__["id"]))
+    if known is not None:
+        refresh_from(known, row)
+
+
 def refresh_from(instance: object, row: Row) -> None:
     """Give an object the values of the row, as if it had been loaded."""
     for key, value in _attributes(inspect(type(instance)), row).items():
