@@ -30,7 +30,7 @@ Plan = dict[str, Callable[..., Any]]
 Ledger = Callable[[Any], list[str]]
 
 
-class HerolessFlow(Workflow[Any]):
+class GoneHeroFlow(Workflow[Any]):
     """Runs on when its hero is gone."""
 
     may_proceed_without_hero = True
@@ -376,14 +376,14 @@ def test_a_hero_that_is_gone_cancels_the_workflow(app: Flask, ledger: Ledger) ->
 
 def test_a_class_may_proceed_without_its_hero(app: Flask, ledger: Ledger) -> None:
     # HER-02, HER-08, NEW-13
-    workflow = start(HerolessFlow)
+    workflow = start(GoneHeroFlow)
     db.session.execute(delete(Order))
     db.session.commit()
 
     speedrun(workflow)
 
     assert ledger(workflow) == ["hero is None"]
-    assert HerolessFlow.definition.may_proceed_without_hero
+    assert GoneHeroFlow.definition.may_proceed_without_hero
     assert not PlainFlow.definition.may_proceed_without_hero
 
 

@@ -51,7 +51,7 @@ class EmptyFlow(Workflow[Order]):
     """Has no steps."""
 
 
-class BuriedFlow(Workflow[Order]):
+class OnlyGravesFlow(Workflow[Order]):
     """Has only gravestones."""
 
     gone = removed_step()
@@ -74,7 +74,7 @@ def test_a_new_workflow_has_one_scheduled_execution(app: Flask) -> None:
     assert workflow.hero.id == int(workflow.hero_id or 0)
 
 
-@pytest.mark.parametrize("workflow_class", [EmptyFlow, BuriedFlow])
+@pytest.mark.parametrize("workflow_class", [EmptyFlow, OnlyGravesFlow])
 def test_without_a_step_to_run_a_workflow_is_finished_at_once(app: Flask, workflow_class: type[Workflow[Any]]) -> None:
     # NEW-02, NEW-03
     workflow = workflow_class.create(hero=new_order())

@@ -16,7 +16,7 @@ from flask_geneva import Geneva, Workflow
 from flask_geneva.records.tables import step_executions
 from tests.harness.redis_servers import TestRedis
 from tests.housekeeping.workflows import (
-    Counting,
+    CountedKeeping,
     Errand,
     OverGraves,
     Parked,
@@ -68,7 +68,7 @@ def test_a_workflow_without_any_row_begins(
 
 
 def test_a_workflow_that_has_done_its_last_step_is_finished(queueing_app: Flask, extension: Geneva) -> None:
-    workflow = create(Counting)
+    workflow = create(CountedKeeping)
     write_execution(workflow, state="completed", outcome="success", finished_at=ago(minutes=1))
     write_workflow(workflow, state="performing", next_step_name=None)
 
@@ -80,7 +80,7 @@ def test_a_workflow_that_has_done_its_last_step_is_finished(queueing_app: Flask,
 def test_a_resumable_step_without_an_open_row_goes_on_from_its_cursor(
     queueing_app: Flask, extension: Geneva, burst: Burst, ledger: Ledger
 ) -> None:
-    workflow = create(Counting)
+    workflow = create(CountedKeeping)
     write_execution(workflow, state="completed", outcome="continued", cursor_value=3, completed_iterations=3)
 
     extension.run_housekeeping()

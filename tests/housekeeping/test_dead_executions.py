@@ -13,7 +13,7 @@ from rq.job import Job, JobStatus
 from flask_geneva import Geneva, Workflow
 from flask_geneva.worker.liveness import running_key
 from tests.housekeeping.workflows import (
-    Counting,
+    CountedKeeping,
     Errand,
     Stubborn,
     ago,
@@ -153,7 +153,7 @@ def test_a_resumable_step_goes_on_from_its_cursor(
     queueing_app: Flask, extension: Geneva, burst: Burst, ledger: Ledger
 ) -> None:
     """HSK-12, RES-63"""
-    workflow = create(Counting)
+    workflow = create(CountedKeeping)
     begin_by_hand(workflow, job_id="nobody", cursor_value=2, completed_iterations=2)
     dead = newest_of(workflow).id
 
@@ -189,7 +189,7 @@ def test_a_limit_of_the_step_counts_deaths_too(queueing_app: Flask, extension: G
 
 
 def test_a_resumable_step_that_moved_on_before_it_died_begins_a_new_row(queueing_app: Flask, extension: Geneva) -> None:
-    workflow = create(Counting)
+    workflow = create(CountedKeeping)
 
     for cursor in (1, 2, 3, 4):
         begin_by_hand(workflow, job_id="nobody", cursor_value=cursor, completed_iterations=1)

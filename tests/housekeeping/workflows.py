@@ -59,7 +59,7 @@ class OverGraves(Workflow[Order]):
         write_down(self)
 
 
-class Counting(Workflow[Order]):
+class CountedKeeping(Workflow[Order]):
     """A resumable step."""
 
     @resumable_step
