@@ -30,10 +30,10 @@ from flask_geneva.engine.transactions import (
     trial,
 )
 from flask_geneva.errors import InvalidSignal, InvalidStateError, SignalPayloadTooLarge, WorkflowNotOngoing
-from flask_geneva.records.instances import free_instance_of, instance_of, refresh_from
+from flask_geneva.records.instances import free_instance_of, instance_of, show
 from flask_geneva.records.saving import save
 from flask_geneva.records.signal import Signal, SignalRow
-from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.step_execution import ExecutionRow, StepExecution
 from flask_geneva.records.tables import signals, step_executions
 from flask_geneva.records.transitions import move_execution, move_signal, new_signal
 from flask_geneva.records.values import check_size, encode
@@ -93,7 +93,6 @@ def attach_or_park(attempt: Attempt, workflow_object: Any, *, now: datetime) -> 
         candidate = instance_of(attempt.session, Signal, row)
         if _matches(step.wait_for, workflow_object, candidate):
             claim(attempt.session, row, execution, now=now)
-            refresh_from(candidate, row)
             return True
     park(execution, step, now=now)
     return False
@@ -110,7 +109,7 @@ def claim(session: Session, signal: SignalRow, execution: ExecutionRow, *, now: 
     """Attach the signal to the execution; the count says how often it was attached."""
     move_signal(signal, SignalState.CLAIMED, now=now)
     signal.change(claimed=signal.claimed + 1)
-    save(session, signal, now=now)
+    _save(session, signal, now=now)
     execution.change(signal_id=signal.id)
 
 
@@ -118,7 +117,7 @@ def claim_again(session: Session, execution: ExecutionRow, *, now: datetime) -> 
     """Count that another attempt at the step was given the signal that the step holds."""
     for signal in _rows_of(session, execution.signal_id):
         signal.change(claimed=signal.claimed + 1)
-        save(session, signal, now=now)
+        _save(session, signal, now=now)
 
 
 def settle(session: Session, execution: ExecutionRow, *, now: datetime) -> None:
@@ -127,7 +126,7 @@ def settle(session: Session, execution: ExecutionRow, *, now: datetime) -> None:
         signal.change(consumed=signal.consumed + 1)
         if signal.state is SignalState.CLAIMED and not _is_unresolved(session, signal, execution):
             move_signal(signal, SignalState.CONSUMED, now=now)
-        save(session, signal, now=now)
+        _save(session, signal, now=now)
 
 
 def meet_again(attempt: Attempt, workflow_object: Any, *, now: datetime) -> bool:
@@ -137,7 +136,6 @@ def meet_again(attempt: Attempt, workflow_object: Any, *, now: datetime) -> bool
         candidate = instance_of(attempt.session, Signal, row)
         if _matches(attempt.step.wait_for, workflow_object, candidate):
             _wake(attempt.session, execution, row, now=now)
-            refresh_from(candidate, row)
             return True
     return False
 
@@ -228,13 +226,18 @@ def meet(runtime: Runtime, session: Session, workflow: WorkflowRow, target: Any,
             continue
         _wake(session, execution, row, now=now)
         store(runtime, session, workflow, execution, now=now)
-    refresh_from(signal, row)
+        show(session, StepExecution, execution)
 
 
 def _wake(session: Session, execution: ExecutionRow, signal: SignalRow, *, now: datetime) -> None:
     claim(session, signal, execution, now=now)
     move_execution(execution, StepState.SCHEDULED, now=now)
     execution.change(scheduled_for=now, job_id=new_job_id())
+
+
+def _save(session: Session, signal: SignalRow, *, now: datetime) -> None:
+    save(session, signal, now=now)
+    show(session, Signal, signal)
 
 
 def _matches(matchers: Sequence[Matcher], workflow_object: Any, signal: Signal) -> bool:
