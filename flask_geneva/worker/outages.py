@@ -72,5 +72,8 @@ class OutlivesOutages(_Worker):
 
     def unsubscribe(self) -> None:
         """Listen to no more commands."""
+        if self.pubsub_thread:
+            # Told before its last message comes: it would wait a second for another one.
+            self.pubsub_thread.stop()
         with self.outlived():
             super().unsubscribe()

@@ -14,7 +14,8 @@ from rq.worker_pool import WorkerPool
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.worker.connections import forget_connections
 from flask_geneva.worker.housekeeper import Housekeeper
-from flask_geneva.worker.worker import STOP_SIGNALS, GenevaSimpleWorker, GenevaWorker
+from flask_geneva.worker.work_horse import STOP_SIGNALS
+from flask_geneva.worker.worker import GenevaSimpleWorker, GenevaWorker
 
 # How often, in seconds, a worker looks whether its queues need a scheduler.
 MAINTENANCE_INTERVAL = 60

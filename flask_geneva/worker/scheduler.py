@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import time
+from multiprocessing.process import BaseProcess
+from typing import Any
 
 from redis.exceptions import RedisError
-from rq.scheduler import RQScheduler
+from rq.scheduler import RQScheduler, run
 
 
 class GenevaScheduler(RQScheduler):
@@ -15,6 +18,17 @@ class GenevaScheduler(RQScheduler):
 
     look_every = 0.2
     beat_every = 1.0
+
+    def start(self) -> BaseProcess:
+        """Start the process, as a daemon: a worker that ends by an error must not wait for what waits for its end."""
+        self._status = self.Status.STARTED
+        # A connection is not shared with a child.
+        self._connection = None
+        context = multiprocessing.get_context("fork")
+        process = context.Process(target=run, args=(self,), name="Scheduler", daemon=True)
+        self._process: Any = process
+        process.start()
+        return process
 
     def work(self) -> None:
         """Send what is due until asked to stop; give up the locks at the end."""

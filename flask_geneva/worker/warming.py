@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 
 from flask import Flask
 from sqlalchemy.orm import configure_mappers
 
+from flask_geneva.engine.rehearsal import rehearse
+
 logger = logging.getLogger(__name__)
 
 
 def warm_up(app: Flask) -> None:
-    """Configure the mappers, and learn from the databases what they are; where one is away, the children will."""
+    """Configure the mappers, learn from the databases what they are, compile the statements of a step."""
     configure_mappers()
     with app.app_context():
-        for engine in app.extensions["geneva"].db.engines.values():
-            try:
+        try:
+            for engine in app.extensions["geneva"].db.engines.values():
                 engine.connect().close()
-            except Exception as error:
-                logger.warning("The database cannot be reached yet: %s", error)
+            rehearse(app.extensions["geneva"].runtime)
+        except Exception as error:
+            logger.warning("The worker begins without preparation: %s", error)
+    # What is there before the fork stays for good: a child that collects garbage need not look at it, nor copy it.
+    gc.collect()
+    gc.freeze()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import random
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -13,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 from rq import Queue, SimpleWorker, Worker
+from rq.exceptions import NoSuchJobError
+from rq.executions import Execution
 from rq.job import Job, JobStatus
 
 from flask_geneva.engine.runtime import Runtime
@@ -26,13 +30,20 @@ from flask_geneva.worker.liveness import running_key
 from flask_geneva.worker.outages import OutlivesOutages
 from flask_geneva.worker.scheduler import GenevaScheduler
 from flask_geneva.worker.warming import warm_up
+from flask_geneva.worker.work_horse import (
+    DONE,
+    DONE_AND_LEAVING,
+    STOP_SIGNALS,
+    Errand,
+    WorkHorse,
+    errands,
+    fork_work_horse,
+)
 
 if TYPE_CHECKING:
     from rq.worker import BaseWorker as _Worker
 else:
     _Worker = object
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class _InApplication(OutlivesOutages, _Worker):
@@ -80,26 +91,26 @@ class _InApplication(OutlivesOutages, _Worker):
         finally:
             self._job_in_hand = None
 
-    def perform_job(self, job: Job, queue: Queue, *execution: Any) -> bool:
+    def perform_job(self, job: Job, queue: Queue, execution: Execution) -> bool:
         """Perform the job inside the application; leaving the context removes the scoped session."""
-        with self._heart_beats_for(job, *execution), self.app.app_context():
+        with self._heart_beats_for(job, execution), self.app.app_context():
             let_steps_ask(lambda: self._stop_requested)
-            return super().perform_job(job, queue, *execution)
+            return super().perform_job(job, queue, execution)
 
-    def maintain_heartbeats(self, job: Job, *execution: Any) -> None:
+    def maintain_heartbeats(self, job: Job, execution: Execution) -> None:
         """Also keep a sign of life that does not depend on what Redis knew before."""
         with self.outlived():
             self.connection.set(running_key(job.id), self.name, ex=self.job_monitoring_interval + 60)
-        super().maintain_heartbeats(job, *execution)
+        super().maintain_heartbeats(job, execution)
 
     @contextlib.contextmanager
-    def _heart_beats_for(self, job: Job, *execution: Any) -> Iterator[None]:
+    def _heart_beats_for(self, job: Job, execution: Execution) -> Iterator[None]:
         """Beat in the process that runs the job: it may outlive the worker that forked it, or have none above it."""
         over = threading.Event()
 
         def beat() -> None:
             while not over.wait(self.job_monitoring_interval):
-                self.maintain_heartbeats(job, *execution)
+                self.maintain_heartbeats(job, execution)
 
         threading.Thread(target=beat, name="geneva heartbeat", daemon=True).start()
         try:
@@ -129,9 +140,14 @@ class _InApplication(OutlivesOutages, _Worker):
 
 
 class GenevaWorker(_InApplication, Worker):
-    """A worker that forks for each job, sees a child that dies, and has its step run again at once."""
+    """A worker that runs jobs in a child, sees a child that dies, and has its step run again at once.
 
-    _horse_status: int | None = None
+    The child stays for the next job, on connections of its own, until it has done many, one of them has failed, or
+    there is nothing to do. A subclass that wants a new one for each job sets ``jobs_of_a_child`` to 1.
+    """
+
+    jobs_of_a_child = 1000
+    _horse: WorkHorse | None = None
 
     def bootstrap(self, *arguments: Any, **options: Any) -> None:
         """Do once what each child would have to do, before the first fork."""
@@ -139,13 +155,22 @@ class GenevaWorker(_InApplication, Worker):
         close_connections(self.app)
         super().bootstrap(*arguments, **options)
 
+    def run_maintenance_tasks(self) -> None:
+        """Also let a child go that has nothing to do."""
+        if self._horse is not None and self._horse.idle_seconds > self.maintenance_interval / 2:
+            self._dismiss_horse()
+        super().run_maintenance_tasks()
+
     def fork_work_horse(self, job: Job, queue: Queue) -> None:
-        """Fork; a signal that comes meanwhile is held until both sides are ready for it."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        try:
-            super().fork_work_horse(job, queue)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        """Give the job to the child, or to a new one."""
+        execution = self.execution
+        assert execution is not None
+        errand = Errand(job_id=job.id, queue=queue.name, execution_id=execution.id)
+        if self._horse is None or self._horse.has_left or not self._horse.takes(errand):
+            self._dismiss_horse()
+            self._horse = fork_work_horse(self._serve)
+            self._horse.takes(errand)
+        self._horse_pid = self._horse.process_id
         if self._stop_requested:
             self._tell_horse()
 
@@ -155,49 +180,75 @@ class GenevaWorker(_InApplication, Worker):
         signal.signal(signal.SIGTERM, self._stop_softly)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
-    def perform_job(self, job: Job, queue: Queue, *execution: Any) -> bool:
-        """Perform the job on connections of the child's own."""
-        forget_connections(self.app)
-        try:
-            return super().perform_job(job, queue, *execution)
-        finally:
-            close_connections(self.app)
-
     def handle_warm_shutdown_request(self) -> None:
         """Tell the child."""
         super().handle_warm_shutdown_request()
         self._tell_horse()
 
     def wait_for_horse(self) -> tuple[Any, Any, Any]:
-        """Wait for the child, and remember how it ended."""
-        end = super().wait_for_horse()
-        self._horse_status = end[1]
-        return end
+        """Wait until the child has done its job, or has died."""
+        return (None, None, None) if self._horse is None else self._horse.wait()
 
-    def monitor_work_horse(self, job: Job, queue: Queue, *execution: Any) -> None:
+    def monitor_work_horse(self, job: Job, queue: Queue, execution: Execution) -> None:
         """Watch the child, and recover its step when it dies."""
-        self._horse_status = None
         if job.timeout and job.timeout > 0:
             # The limit is that of a step, and a job may go straight on with several; a child that hangs is killed.
             job.timeout += math.ceil(self._runtime.settings.run_ahead.total_seconds())
         with self.outlived():
-            super().monitor_work_horse(job, queue, *execution)
-        if self._horse_status:
-            self._recover(job, self._death_of(job, self._horse_status))
+            super().monitor_work_horse(job, queue, execution)
+        if self._horse is not None and self._horse.cause_of_death is not None:
+            self._recover(job, self._death_of(job, self._horse.cause_of_death))
+            self._horse = None
 
     def request_force_stop(self, signum: int, frame: FrameType | None) -> None:
         """End cold, and have the step in hand run again by another worker."""
         try:
             super().request_force_stop(signum, frame)
         except SystemExit:
-            if self._job_in_hand is not None and self._horse_status:
+            if self._job_in_hand is not None and self._horse is not None and self._horse.cause_of_death is not None:
                 self._recover(self._job_in_hand, Death(cause="stopped cold", is_counted=False))
             raise
+
+    def teardown(self) -> None:
+        """Let the child go."""
+        self._dismiss_horse()
+        super().teardown()
 
     @property
     def _runtime(self) -> Runtime:
         runtime: Runtime = self.app.extensions["geneva"].runtime
         return runtime
+
+    def _serve(self, line: socket.socket) -> None:
+        """What a child does: jobs, one after another."""
+        random.seed()
+        self.setup_work_horse_signals()
+        self._is_horse = True
+        forget_connections(self.app)
+        for number, errand in enumerate(errands(line), start=1):
+            has_worked = self._run(errand)
+            # After a failure nobody knows what is left half done in the process.
+            stays = has_worked and number < self.jobs_of_a_child and not self._stop_requested
+            if not stays:
+                close_connections(self.app)
+            line.sendall(DONE if stays else DONE_AND_LEAVING)
+            if not stays:
+                return
+        close_connections(self.app)
+
+    def _run(self, errand: Errand) -> bool:
+        os.environ["RQ_WORKER_ID"], os.environ["RQ_JOB_ID"] = self.name, errand.job_id
+        queue = self.queue_class(
+            errand.queue, connection=self.connection, job_class=self.job_class, serializer=self.serializer
+        )
+        try:
+            job = self.job_class.fetch(errand.job_id, connection=self.connection, serializer=self.serializer)
+        except NoSuchJobError:
+            # Redis has lost it between two commands; its row is sent again.
+            return True
+        execution = Execution(errand.execution_id, job.id, self.connection, self.name)
+        self.executions = {execution.id: execution}
+        return self.perform_job(job, queue, execution)
 
     def _stop_softly(self, signum: int, frame: FrameType | None) -> None:
         self._stop_requested = True
@@ -207,12 +258,15 @@ class GenevaWorker(_InApplication, Worker):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.horse_pid, signal.SIGTERM)
 
-    def _death_of(self, job: Job, status: int) -> Death:
+    def _dismiss_horse(self) -> None:
+        if self._horse is not None and not self._horse.has_left:
+            self._horse.dismiss()
+        self._horse = None
+
+    def _death_of(self, job: Job, cause: str) -> Death:
         if self._was_stopped(job):
             return Death(cause="as its job was stopped through RQ", is_counted=False, stops=True)
-        if os.WIFSIGNALED(status):
-            return Death(cause=f"signal {os.WTERMSIG(status)}")
-        return Death(cause=f"exit code {os.WEXITSTATUS(status)}")
+        return Death(cause=cause)
 
     def _was_stopped(self, job: Job) -> bool:
         with self.outlived(), contextlib.suppress(Exception):
@@ -225,7 +279,7 @@ class GenevaWorker(_InApplication, Worker):
             if job.func_name != STEP_FUNCTION:
                 return
             with self.app.app_context():
-                by_signal = self._horse_status is not None and os.WIFSIGNALED(self._horse_status)
+                by_signal = death.cause.startswith("signal")
                 recover_job(self._runtime, job.id, job.args[0], death, also_scheduled=by_signal)
         except Exception:
             self.log.exception("Worker %s: the step of job %s is left to housekeeping", self.name, job.id)

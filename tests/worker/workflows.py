@@ -163,3 +163,24 @@ class Elsewhere(Workflow[Order]):
     @step(job_options={"queue": "far away"})
     def there(self) -> None:
         write_down(self)
+
+
+class Processes(Workflow[Order]):
+    """Each step is a job of its own, and writes down which process it runs in."""
+
+    def look(self) -> None:
+        write_down(self, str(os.getpid()))
+
+    looks = [step("look", job_options={"description": f"look {number}"}) for number in range(4)]
+
+
+class Failing(Workflow[Order]):
+    """A step that writes down its process and lets the next one fail."""
+
+    @step
+    def look(self) -> None:
+        write_down(self, str(os.getpid()))
+
+    @step
+    def fail(self) -> None:
+        raise RuntimeError("on purpose")
