@@ -96,7 +96,8 @@ def cancel(runtime: Runtime, session: Session, workflow_object: Any) -> None:
     """End the workflow; a performing one ends when the step in hand has."""
     run, workflow = _locked(runtime, session, workflow_object, "cancel")
     if workflow.state is WorkflowState.PERFORMING:
-        workflow.change(pending_request=PendingRequest.CANCEL)
+        if workflow.pending_request is not PendingRequest.CANCEL:
+            workflow.change(pending_request=PendingRequest.CANCEL)
         _done(run, workflow_object, workflow)
         return
     _refuse_unless(workflow, "cancel", WorkflowState.READY, WorkflowState.PAUSED)
