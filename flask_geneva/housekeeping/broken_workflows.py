@@ -37,7 +37,7 @@ from flask_geneva.states import (
     WorkflowState,
 )
 
-BATCHES_IN_A_RUN = 5
+BATCHES_IN_A_RUN = 2
 BOOKMARK = "broken_workflows"
 
 _E, _W = step_executions.c, workflows.c

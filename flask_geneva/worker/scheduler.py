@@ -38,15 +38,16 @@ class GenevaScheduler(RQScheduler):
         with contextlib.suppress(RedisError):
             self.register_birth()
         while not self._stop_requested and os.getppid() == worker:
+            began = time.monotonic()
             try:
-                if time.monotonic() - last_beat >= self.beat_every:
+                if began - last_beat >= self.beat_every:
                     self._beat()
-                    last_beat = time.monotonic()
+                    last_beat = began
                 self.enqueue_scheduled_jobs()
             except RedisError as error:
                 self.log.warning("The scheduler waits for Redis: %s", error)
                 time.sleep(self.beat_every)
-            time.sleep(self.look_every)
+            time.sleep(max(0.0, self.look_every - (time.monotonic() - began)))
         with contextlib.suppress(RedisError):
             self.stop()
 
