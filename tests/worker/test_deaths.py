@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from flask_sqlalchemy import SQLAlchemy
+from rq.command import send_stop_job_command
 
 from flask_geneva import Geneva
 from tests.harness.waiting import eventually
 from tests.harness.workers import WorkerProcess
 from tests.worker.conftest import Meetings, kill, let_the_heartbeat_expire
-from tests.worker.workflows import Counting, Exit, Meeting, Poison, PoliteExit, Quick
+from tests.worker.workflows import Counting, DeadlyCondition, Exit, Long, Meeting, Poison, PoliteExit, Quick
 
 Start = Callable[..., WorkerProcess]
 Story = Callable[[Any], list[tuple[str, str, str | None]]]
@@ -66,6 +72,30 @@ def test_the_exit_code_of_a_process_that_ended_is_noted(
     eventually(lambda: state(workflow) == "paused", otherwise=lambda: worker.output)
 
     assert "worker process died, exit code 3" in causes(workflow)[0]
+
+
+def test_a_condition_that_kills_its_worker_is_paused_after_three_deaths(
+    start: Start, create: Callable[..., Any], state: Callable[[Any], str], story: Story
+) -> None:
+    workflow = create(DeadlyCondition)
+    worker = start()
+
+    eventually(lambda: state(workflow) == "paused", otherwise=lambda: worker.output)
+
+    assert [outcome for _, _, outcome in story(workflow)] == ["recovered", "recovered", "failed"]
+
+
+def test_a_step_whose_job_is_stopped_through_rq_is_paused(
+    start: Start, create: Callable[..., Any], meetings: Meetings, state: Callable[[Any], str], extension: Geneva
+) -> None:
+    workflow = create(Meeting)
+    worker = start()
+    meetings.wait_for("meeting")
+
+    send_stop_job_command(extension.redis, workflow.execution_history[1].job_id)
+
+    eventually(lambda: state(workflow) == "paused", otherwise=lambda: worker.output)
+    assert "stopped through RQ" in workflow.execution_history[-1].error_message
 
 
 @pytest.mark.parametrize("fork", [(), ("--no-fork",)], ids=["fork", "no-fork"])
@@ -133,3 +163,54 @@ def test_a_whole_machine_that_dies_is_noticed_by_housekeeping_when_the_heart_has
     meetings.let_go("meeting")
     eventually(lambda: len(ledger(workflow)) == 3, otherwise=lambda: another.output)
     assert ledger(workflow) == ["before", "meeting", "after"]
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("arguments", [(), ("--processes", "2")], ids=["one", "two"])
+def test_a_storm_of_kills_costs_nothing_but_time(
+    arguments: tuple[str, ...],
+    start: Start,
+    create: Callable[..., Any],
+    state: Callable[[Any], str],
+    ledger: Ledger,
+    db: SQLAlchemy,
+) -> None:
+    workflows = [create(Long) for _ in range(6)]
+    worker = start(*arguments, GENEVA_HOUSEKEEPING_INTERVAL=1, GENEVA_STUCK_SCHEDULED_THRESHOLD=1)
+    chance = random.Random(7)
+
+    for _ in range(40):
+        time.sleep(chance.uniform(0.02, 0.15))
+        for process_id in work_horses_of(worker):
+            with contextlib.suppress(ProcessLookupError):
+                kill(process_id)
+
+    eventually(lambda: all(ended(each, state, db) for each in workflows), within=60, otherwise=lambda: worker.output)
+    outcomes = [each.outcome for workflow in workflows for each in workflow.execution_history]
+    assert outcomes.count("recovered") > 5
+    for workflow in workflows:
+        assert ledger(workflow) == [*(f"marks_{number}" for number in range(1, 10)), *(f"count {n}" for n in range(9))]
+
+
+def ended(workflow: Any, state: Callable[[Any], str], db: SQLAlchemy) -> bool:
+    """Whether it is finished; where it was killed too often in one step it is resumed."""
+    if state(workflow) == "paused":
+        workflow.resume()
+        db.session.commit()
+    return state(workflow) == "finished"
+
+
+def work_horses_of(worker: WorkerProcess) -> list[int]:
+    """The processes in which steps run: they lead a group of their own."""
+    return [
+        int(folder.name)
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit() and is_horse_of(worker, int(folder.name))
+    ]
+
+
+def is_horse_of(worker: WorkerProcess, process_id: int) -> bool:
+    try:
+        return os.getsid(process_id) == worker.pid and os.getpgid(process_id) == process_id != worker.pid
+    except ProcessLookupError:
+        return False

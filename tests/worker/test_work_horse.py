@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,6 +87,24 @@ def test_a_child_that_ends_without_an_answer_has_died_whatever_it_says() -> None
 
     assert status != 0
     assert horse.cause_of_death == "exit code 0"
+
+
+def test_the_death_of_a_child_is_seen_whatever_it_has_left_behind() -> None:
+    def leave_a_process(line: socket.socket) -> None:
+        for _ in errands(line):
+            if os.fork() == 0:
+                time.sleep(5)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    horse = fork_work_horse(leave_a_process)
+    horse.takes(AN_ERRAND)
+
+    began = time.monotonic()
+    horse.wait()
+
+    assert time.monotonic() - began < 3
+    assert horse.cause_of_death == "signal 9"
 
 
 def test_a_child_that_is_dismissed_ends(horses: list[WorkHorse]) -> None:

@@ -184,3 +184,27 @@ class Failing(Workflow[Order]):
     @step
     def fail(self) -> None:
         raise RuntimeError("on purpose")
+
+
+class DeadlyCondition(Workflow[Order]):
+    """A condition that kills the worker before the step has begun."""
+
+    @step(skip_if=lambda workflow: os.kill(os.getpid(), signal.SIGKILL))
+    def never(self) -> None:
+        write_down(self)
+
+
+class Long(Workflow[Order]):
+    """Many short steps, some in a job of their own."""
+
+    def mark(self) -> None:
+        write_down(self)
+        time.sleep(0.01)
+
+    marks = [step("mark", job_options={"description": f"part {number // 3}"}) for number in range(9)]
+
+    @resumable_step
+    def count(self, it: IterableStep) -> None:
+        for item in it.iterate_over(range(9)):
+            write_down(self, f"count {item}")
+            time.sleep(0.01)
