@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
+from sqlalchemy.exc import DBAPIError
+
 from flask_geneva import events
 from flask_geneva.definition.verdicts import Reattempted, Verdict
 from flask_geneva.engine.attempt import Attempt
@@ -36,7 +38,12 @@ def execute(run: Run, execution_id: int) -> None:
 
 
 def _execute(run: Run, execution_id: int) -> None:
-    attempt = retry_transient(run.session, lambda: _begin(run, execution_id))
+    try:
+        attempt = retry_transient(run.session, lambda: _begin(run, execution_id))
+    except DBAPIError as error:
+        if is_transient(error):
+            raise
+        attempt = retry_transient(run.session, lambda: _begin_with(run, execution_id, error))
     while attempt is not None:
         started = time.monotonic()
         events.send(events.step_started, run.runtime.app, **attempt.facts)
@@ -51,6 +58,13 @@ def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, v
     save(run.session, execution, now=run.now)
     store(run.runtime, run.session, workflow, follower, now=run.now)
     announce_rest_after_commit(run.runtime, run.session, workflow)
+
+
+def _begin_with(run: Run, execution_id: int, error: DBAPIError) -> Attempt | None:
+    """Begin again, in a transaction that can be written to, and let the policies decide about the error."""
+    run.session.rollback()
+    run.obstacle = error
+    return _begin(run, execution_id)
 
 
 def _begin(run: Run, execution_id: int) -> Attempt | None:
@@ -128,6 +142,9 @@ def _advance(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Attemp
         if not isinstance(decision, Ended):
             store(run.runtime, run.session, workflow, execution, now=run.now)
             return None
+        if decision.attempt is not None:
+            # A handler's, since what conditions send is rolled back.
+            dispatch(decision.attempt)
         follower = conclude(run, workflow, execution, decision.verdict)
         save(run.session, execution, now=run.now)
         _note_error(run, decision.verdict)

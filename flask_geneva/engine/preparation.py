@@ -17,7 +17,7 @@ from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import new_job_id
 from flask_geneva.engine.scheduling import store
 from flask_geneva.engine.signal_delivery import attach_or_park
-from flask_geneva.engine.transactions import Pair, trial
+from flask_geneva.engine.transactions import Pair, is_spent_by, is_transient, trial
 from flask_geneva.errors import DeadlineExceeded, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.logs import logger_for
 from flask_geneva.records import heroes
@@ -75,11 +75,16 @@ def _with_definition(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -
     definition = workflow_class.definition
     step = definition.steps.get(execution.step_name)
     attempt = Attempt(run.runtime, run.session, workflow, execution, workflow_class, step)
+    obstacle, run.obstacle = run.obstacle, None
     try:
+        if obstacle is not None:
+            raise obstacle
         if not definition.may_proceed_without_hero and _hero_is_gone(run, workflow):
             attempt.logger.info("The hero is gone, so the workflow is canceled.")
             return Ended(Canceled())
     except Exception as error:
+        if obstacle is None and (is_transient(error) or is_spent_by(run.session, error)):
+            raise
         return Ended(verdict_on(run, attempt, error, reason="precondition"), attempt)
     if step is None:
         return Ended(Paused(error=_vanished(workflow, execution, definition.steps.runnable), report=True))

@@ -222,6 +222,11 @@ def retry_transient(session: Session, work: Callable[[], Result]) -> Result:
     return work()
 
 
+def is_spent_by(session: Session, error: BaseException) -> bool:
+    """Whether the error has left a transaction that takes no more statements, as PostgreSQL's own errors do."""
+    return isinstance(error, DBAPIError) and session.get_bind().dialect.name == "postgresql"
+
+
 # SQLSTATE of PostgreSQL: serialisation failure, deadlock, lock not available, server going down or starting.
 _SQLSTATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03"})
 # Errors of MySQL and MariaDB: changed since last read, lock wait timeout, deadlock, server unreachable, gone or lost.

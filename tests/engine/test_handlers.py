@@ -268,6 +268,30 @@ def test_a_handler_before_the_body_may_write_to_the_workflow_it_acts_on(app: Fla
     assert (workflow.state, workflow.details["seen"]) == ("canceled", "bang")
 
 
+class ListeningFlow(Workflow[Order]):
+    """Waits for a signal."""
+
+    @step(wait_for="help")
+    def one(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("place", ["body", "condition"])
+@pytest.mark.parametrize("verb", ["skip", "cancel", "pause"])
+def test_a_signal_that_a_handler_sends_wakes_who_waits_for_it(app: Flask, plan: Plan, place: str, verb: str) -> None:
+    listener = start(ListeningFlow)
+    perform_next_step(listener)
+    listener_id = listener.id
+
+    def call_for_help(workflow: Any, error: Exception) -> None:
+        db.session.get_one(Workflow, listener_id).signal("help")
+        getattr(workflow, verb)()
+
+    failing_at(place, call_for_help)
+
+    assert states(reload(listener)) == [("one", "scheduled", None)]
+
+
 def test_a_handler_that_is_not_to_be_heard_of_still_pauses(app: Flask) -> None:
     # EXC-49
     workflow = start(QuietFlow)
