@@ -43,7 +43,7 @@ def _execute(run: Run, execution_id: int) -> None:
     except DBAPIError as error:
         if is_transient(error):
             raise
-        attempt = retry_transient(run.session, lambda: _begin_with(run, execution_id, error))
+        attempt = _begin_with(run, execution_id, error)
     while attempt is not None:
         started = time.monotonic()
         events.send(events.step_started, run.runtime.app, **attempt.facts)
@@ -62,9 +62,13 @@ def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, v
 
 def _begin_with(run: Run, execution_id: int, error: DBAPIError) -> Attempt | None:
     """Begin again, in a transaction that can be written to, and let the policies decide about the error."""
+
+    def begin() -> Attempt | None:
+        run.obstacle = error
+        return _begin(run, execution_id)
+
     run.session.rollback()
-    run.obstacle = error
-    return _begin(run, execution_id)
+    return retry_transient(run.session, begin)
 
 
 def _begin(run: Run, execution_id: int) -> Attempt | None:
