@@ -72,17 +72,21 @@ class _Pool(WorkerPool):
 
     def __init__(self, app: Flask, queues: Sequence[str], processes: int) -> None:
         self._app = app
+        self._housekeeper = Housekeeper(app)
         super().__init__(queues, connection=app.extensions["geneva"].queue.redis, num_workers=processes)
 
     def start(self, burst: bool = False, logging_level: str = "INFO") -> None:
         """Work until stopped, or in a burst until the queues are empty."""
-        housekeeper = Housekeeper(self._app)
-        if not burst:
-            housekeeper.start()
         try:
             super().start(burst=burst, logging_level=logging_level)
         finally:
-            housekeeper.stop()
+            self._housekeeper.stop()
+
+    def check_workers(self, respawn: bool = True) -> None:
+        """Replace workers that have died, and the housekeeper; in a burst nothing is replaced."""
+        if respawn:
+            self._housekeeper.start()
+        super().check_workers(respawn)
 
     def get_worker_process(self, name: str, burst: bool, *options: Any, **more: Any) -> ForkProcess:
         """Return the process of one worker."""

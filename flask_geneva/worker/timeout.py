@@ -42,7 +42,8 @@ class AlarmTimeLimit:
         finally:
             self._may_ring = False
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            # Not known where it was not set from Python.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

@@ -160,6 +160,15 @@ def test_progress_is_told_and_can_end_the_run(queueing_app: Flask, extension: Ge
     assert extension.queue().count == 1
 
 
+def test_what_is_lost_is_mended_before_anything_is_deleted(app: Flask, extension: Geneva) -> None:
+    """HSK-28, in our order"""
+    sections: list[str] = []
+
+    run_housekeeping(current_runtime(), lambda section, done: sections.append(section))
+
+    assert sections == ["lost_jobs", "dead_executions", "broken_workflows", "retention"]
+
+
 def test_sections_that_need_redis_do_not_stop_the_others(build_app: Callable[..., Flask], extension: Geneva) -> None:
     with build_app("redis://127.0.0.1:1/0").app_context():
         old = create(Errand)
