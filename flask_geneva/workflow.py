@@ -273,7 +273,7 @@ class Workflow(Base, Generic[Hero]):
                 f"Cannot suspend {type(self).__name__} #{self.id}: only a step that is declared with @resumable_step "
                 f"can be suspended, from inside. Use reattempt(wait=...) in a plain step."
             )
-        raise FlowControl(Suspended(wait=duration))
+        raise FlowControl(Suspended(wait=duration, progressed=self._attempt.has_progressed))
 
     # -- looking
 

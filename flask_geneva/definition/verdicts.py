@@ -22,13 +22,17 @@ class Skipped:
 
 @dataclass(frozen=True, kw_only=True)
 class Reattempted:
-    """The step is to be tried again, after ``wait``; ``rewind`` forgets the cursor."""
+    """The step is to be tried again, after ``wait``; ``rewind`` forgets the cursor.
+
+    An attempt that ``progressed`` begins the count of errors anew.
+    """
 
     wait: timedelta | None = None
     reason: str = "flow_control"
     error: BaseException | None = None
     rewind: bool = False
     report: bool = False
+    progressed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

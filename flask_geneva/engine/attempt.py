@@ -57,6 +57,11 @@ class Attempt:
             "step_name": self.execution.step_name,
         }
 
+    @property
+    def has_progressed(self) -> bool:
+        """Whether a resumable step has come further than where it began."""
+        return self.iteration is not None and bool(self.iteration.has_progressed)
+
     def received_signal(self) -> Signal | None:
         """Read the signal that the attempt handles."""
         if self.execution.signal_id is None:

@@ -37,7 +37,7 @@ class Checkpoints:
         self._attempt = attempt
         self.session = attempt.session
         self._first = attempt.execution.cursor_value
-        self._structure = self._first
+        self._structure = self._stored = self._first
         self.cursor: Any = decode(self._first, self.session, models_known_to(self.session))
         self.count = 0
         self.total: int | None = attempt.execution.iteration_total
@@ -46,7 +46,7 @@ class Checkpoints:
     @property
     def has_progressed(self) -> bool:
         """Whether the stored cursor differs from the one that this execution began with."""
-        return bool(self._structure != self._first)
+        return bool(self._stored != self._first)
 
     def move(self, value: object) -> None:
         """Set the cursor in memory, when it can be stored."""
@@ -85,7 +85,10 @@ class Checkpoints:
             "updated_at": self._run.runtime.now(),
         }
         parameters = {"row_id": self._attempt.execution.id, **extra, **values}
-        return bool(self.session.connection().execute(statement, parameters).rowcount)
+        is_written = bool(self.session.connection().execute(statement, parameters).rowcount)
+        if is_written:
+            self._stored = self._structure
+        return is_written
 
     def _commit(self) -> None:
         """Commit without expiring what is loaded: each record of a page would be read a second time."""

@@ -71,7 +71,8 @@ def _reattempted(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdi
     follower = _again(run, workflow, execution, wait=verdict.wait, rewind=verdict.rewind)
     follower.change(death_reattempts=0)
     if verdict.reason in COUNTED_REASONS:
-        follower.change(error_reattempts=execution.error_reattempts + 1)
+        before = 0 if verdict.progressed else execution.error_reattempts
+        follower.change(error_reattempts=before + 1)
     return follower
 
 

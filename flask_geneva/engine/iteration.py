@@ -44,6 +44,11 @@ class IterableStep:
         return self._checkpoints.cursor
 
     @property
+    def has_progressed(self) -> bool:
+        """Whether a checkpoint of this execution has moved the stored cursor."""
+        return self._checkpoints.has_progressed
+
+    @property
     def iterations(self) -> int:
         """How many checkpoints this execution has made."""
         return self._checkpoints.count
@@ -145,7 +150,7 @@ class IterableStep:
         self.advanced = True
 
     def _stop(self, wait: timedelta | None = None) -> NoReturn:
-        raise FlowControl(Suspended(wait=wait, progressed=self._checkpoints.has_progressed))
+        raise FlowControl(Suspended(wait=wait, progressed=self.has_progressed))
 
     @contextmanager
     def _pacing(self, every: Every) -> Iterator[Callable[[], None]]:

@@ -21,7 +21,7 @@ def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str 
     try:
         applied = policy_for(attempt.step, attempt.workflow_class.definition.exception_policies, error)
         if applied.policy.handler is None:
-            return decide(applied, error, attempt.execution.error_reattempts, reason=reason)
+            return _counted(attempt, decide(applied, error, _granted(attempt), reason=reason))
     except Exception as failure:
         # A predicate in matching= or a wait function that raises is a fault of the policy: a person must look at both.
         attempt.logger.exception("The exception policy failed itself")
@@ -68,12 +68,22 @@ def _of_handler(
         # After an error it is another attempt from the cursor, and counts as one.
         verdict = Reattempted(wait=verdict.wait)
     if isinstance(verdict, Reattempted):
-        if applied.cap is not None and attempt.execution.error_reattempts >= applied.cap:
+        if applied.cap is not None and _granted(attempt) >= applied.cap:
             return Paused(error=error, report=is_to_be_reported)
-        return replace(verdict, reason=reason, error=error, report=applied.policy.report == "always")
+        report = applied.policy.report == "always"
+        return _counted(attempt, replace(verdict, reason=reason, error=error, report=report))
     if isinstance(verdict, Skipped | Paused | Canceled | Finished):
         return replace(verdict, error=error, report=is_to_be_reported)
     return verdict
+
+
+def _granted(attempt: Attempt) -> int:
+    """Count the reattempts in a row so far; an attempt that came further is not in their row."""
+    return 0 if attempt.has_progressed else attempt.execution.error_reattempts
+
+
+def _counted(attempt: Attempt, verdict: Verdict) -> Verdict:
+    return replace(verdict, progressed=attempt.has_progressed) if isinstance(verdict, Reattempted) else verdict
 
 
 def _chain(failure: BaseException, error: BaseException) -> None:
