@@ -197,21 +197,25 @@ class Workflow(Base, Generic[Hero]):
         self._end_step(Paused())
         verbs.pause(*self._place())
 
-    def resume(self) -> None:
+    def resume(self) -> StepExecution | None:
         """Let a paused workflow go on from where it stands, or withdraw a pause that has not taken effect.
+
+        Return the execution that runs next; None where none does: the workflow has ended, or a pause was withdrawn.
 
         :raises InvalidStateError: when it is not paused.
         :raises StepNotDefinedError: when its step is gone; it stays paused.
         """
-        verbs.resume(*self._place())
+        return verbs.resume(*self._place())
 
-    def resume_at(self, step_name: str) -> None:
+    def resume_at(self, step_name: str) -> StepExecution:
         """Let a paused workflow go on from the named step, at once; earlier steps too can be named.
+
+        Return the execution that runs next.
 
         :raises InvalidStateError: when it is not paused.
         :raises StepNotDefinedError: when there is no such step, or it was removed.
         """
-        verbs.resume_at(*self._place(), step_name)
+        return verbs.resume_at(*self._place(), step_name)
 
     def skip(self) -> None:
         """Pass over the step that the workflow stands at; in a step, end it here as skipped.

@@ -21,7 +21,7 @@ from flask_geneva.engine.scheduling import execution_of, store
 from flask_geneva.engine.signal_delivery import claim_again, held_signal_id, settle
 from flask_geneva.engine.transactions import lock_workflow, newest_execution, open_executions
 from flask_geneva.errors import InvalidStateError
-from flask_geneva.records.instances import refresh_from, show
+from flask_geneva.records.instances import instance_of, refresh_from, show
 from flask_geneva.records.saving import save
 from flask_geneva.records.step_execution import ExecutionRow, StepExecution
 from flask_geneva.records.transitions import move_execution, move_workflow
@@ -50,18 +50,20 @@ def pause(runtime: Runtime, session: Session, workflow_object: Any) -> None:
     _done(run, workflow_object, workflow)
 
 
-def resume(runtime: Runtime, session: Session, workflow_object: Any) -> None:
+def resume(runtime: Runtime, session: Session, workflow_object: Any) -> StepExecution | None:
     """Let a paused workflow go on from where it stands, or withdraw a pause that has not taken effect."""
     run, workflow = _locked(runtime, session, workflow_object, "resume")
     if workflow.state is WorkflowState.PERFORMING and workflow.pending_request is PendingRequest.PAUSE:
         workflow.change(pending_request=None)
         _done(run, workflow_object, workflow)
-        return
+        return None
     _refuse_unless(workflow, "resume", WorkflowState.PAUSED)
-    _done(run, workflow_object, workflow, resumed(run, workflow, workflow_object))
+    execution = resumed(run, workflow, workflow_object)
+    _done(run, workflow_object, workflow, execution)
+    return None if execution is None else instance_of(session, StepExecution, execution)
 
 
-def resume_at(runtime: Runtime, session: Session, workflow_object: Any, step_name: str) -> None:
+def resume_at(runtime: Runtime, session: Session, workflow_object: Any, step_name: str) -> StepExecution:
     """Let a paused workflow go on from the named step, at once and from its beginning."""
     run, workflow = _locked(runtime, session, workflow_object, "resume_at")
     _refuse_unless(workflow, "resume_at", WorkflowState.PAUSED)
@@ -72,6 +74,7 @@ def resume_at(runtime: Runtime, session: Session, workflow_object: Any, step_nam
     execution = execution_of(workflow, step_name, due=run.now, signal_id=signal_id)
     claim_again(session, execution, now=run.now)
     _done(run, workflow_object, workflow, execution)
+    return instance_of(session, StepExecution, execution)
 
 
 def skip(runtime: Runtime, session: Session, workflow_object: Any) -> None:

@@ -271,12 +271,13 @@ def test_a_row_that_is_parked_on_a_gravestone_is_released_by_resume(
         told.append(facts["workflow_id"])
 
     with events.workflow_finished.connected_to(listen):
-        workflow.resume()
+        resumed = workflow.resume()
         db.session.commit()
 
     first, *rest = workflow.execution_history
     assert (first.state, first.outcome) == ("skipped", "skipped")
     assert [each.step_name for each in rest] == ([follows] if follows else [])
+    assert [resumed] == (rest or [None])
     assert workflow.state == ("ready" if follows else "finished")
     assert [job.execution_id for job in jobs] == [each.id for each in rest]
     assert told == ([] if follows else [workflow.id])

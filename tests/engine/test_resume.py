@@ -97,9 +97,10 @@ def test_a_future_execution_is_sent_again_for_its_own_time(jobs: list[JobRequest
     identity, due, old_job_id = kept.id, kept.scheduled_for, kept.job_id
     del jobs[:]
 
-    workflow.resume()
+    resumed = workflow.resume()
     db.session.commit()
 
+    assert resumed is kept
     assert states(workflow)[1:] == [("two", "scheduled", None)]
     (job,) = jobs
     assert (job.execution_id, job.due, kept.scheduled_for) == (identity, due, due)
@@ -128,11 +129,12 @@ def test_an_execution_whose_job_came_during_the_pause_is_made_anew(jobs: list[Jo
     run_job(workflow.execution_history[-1].id)
     del jobs[:]
 
-    reload(workflow).resume()
+    fresh = reload(workflow).resume()
     db.session.commit()
 
     assert states(workflow)[1:] == [("two", "canceled", "canceled"), ("two", "scheduled", None)]
-    fresh = workflow.execution_history[-1]
+    assert fresh is not None
+    assert fresh is workflow.execution_history[-1]
     assert fresh.scheduled_for - fresh.created_at < timedelta(seconds=1)
     assert [(job.execution_id, job.due) for job in jobs] == [(fresh.id, None)]
 

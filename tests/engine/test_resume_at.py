@@ -89,11 +89,13 @@ def test_it_goes_to_the_named_step_at_once_and_on_from_there(
     workflow = paused_at_two()
     del jobs[:]
 
-    workflow.resume_at(target)
+    resumed = workflow.resume_at(target)
+    assert (resumed.step_name, resumed.state) == (target, "scheduled")
     db.session.commit()
 
     assert states(workflow)[1:] == [("two", "canceled", "canceled"), (target, "scheduled", None)]
     stray, fresh = workflow.execution_history[1:]
+    assert resumed is fresh
     assert stray.finished_at == stray.canceled_at is not None
     assert fresh.scheduled_for - fresh.created_at < timedelta(seconds=1)
     assert (workflow.state, workflow.next_step_name, workflow.current_step_name) == ("ready", target, None)
