@@ -73,6 +73,7 @@ def _begin_with(run: Run, execution_id: int, error: DBAPIError) -> Attempt | Non
 
 def _begin(run: Run, execution_id: int) -> Attempt | None:
     run.refresh_clock()
+    run.is_ahead = False
     pair = lock_execution(run.session, execution_id)
     if pair is None:
         run.session.rollback()
@@ -134,6 +135,7 @@ def _follow(run: Run, workflow: WorkflowRow, ended: ExecutionRow, follower: Exec
     if follower is None or not _goes_straight_on(run, workflow, ended, follower):
         store(run.runtime, run.session, workflow, follower, now=run.now)
         return None
+    run.is_ahead = True
     return _advance(run, workflow, follower)
 
 
@@ -156,7 +158,7 @@ def _advance(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Attemp
             store(run.runtime, run.session, workflow, follower, now=run.now)
             announce_rest_after_commit(run.runtime, run.session, workflow)
             return None
-        execution = follower
+        execution, run.is_ahead = follower, True
 
 
 def _start(run: Run, attempt: Attempt) -> Attempt:

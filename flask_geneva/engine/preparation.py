@@ -85,7 +85,7 @@ def _with_definition(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -
     except Exception as error:
         if obstacle is None and (is_transient(error) or is_spent_by(run.session, error)):
             raise
-        return Ended(verdict_on(run, attempt, error, reason="precondition"), attempt)
+        return _by_policy(run, attempt, error)
     if step is None:
         return Ended(Paused(error=_vanished(workflow, execution, definition.steps.runnable), report=True))
     if step.removed:
@@ -110,8 +110,19 @@ def _by_conditions(run: Run, attempt: Attempt) -> Decision:
         except FlowControl as control:
             return Ended(control.verdict, attempt)
         except Exception as error:
-            _tell(attempt, None, error)
-            return Ended(verdict_on(run, attempt, error, reason="precondition"), attempt)
+            return _by_policy(run, attempt, error)
+
+
+def _by_policy(run: Run, attempt: Attempt, error: Exception) -> Decision:
+    """End the execution as the policies say; one that would run straight on is left to a job of its own.
+
+    A handler may end the transaction, and must not take the ending of the step before along.
+    """
+    if run.is_ahead:
+        attempt.logger.info("Could not be prepared straight on (%s), and is left to a job of its own.", error)
+        return REST
+    _tell(attempt, None, error)
+    return Ended(verdict_on(run, attempt, error, reason="precondition"), attempt)
 
 
 def _evaluate(run: Run, attempt: Attempt, workflow_object: Any) -> Verdict | None:

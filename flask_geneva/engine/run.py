@@ -56,6 +56,8 @@ class Run:
     now: datetime = field(init=False)
     error_to_report: BaseException | None = field(default=None, init=False)
     last_error: BaseException | None = field(default=None, init=False)
+    # The transaction holds the ending of another step already.
+    is_ahead: bool = field(default=False, init=False)
     # What the database refused when the execution was prepared, which is prepared again and ends by that.
     obstacle: Exception | None = field(default=None, init=False)
     _started: float = field(default_factory=time.monotonic, init=False)

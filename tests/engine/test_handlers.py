@@ -192,6 +192,40 @@ def test_a_handler_may_end_the_transaction_before_its_verb(
     assert ledger(workflow) == (["afterwards"] if end == "rollback" else ["handler", "afterwards"])
 
 
+@pytest.mark.parametrize("end", ["rollback", "commit"])
+def test_a_handler_that_ends_the_transaction_harms_no_step_before(
+    app: Flask, plan: Plan, ledger: Ledger, end: str
+) -> None:
+    def end_and_skip(workflow: Any, error: Exception) -> None:
+        getattr(db.session, end)()
+        workflow.skip()
+
+    plan.update({"skip_if": boom, "handler": end_and_skip})
+    workflow = start(AskedSecondFlow)
+
+    for _ in range(2):
+        run_job(reload(workflow).execution_history[-1].id, runs_ahead=True)
+
+    assert states(reload(workflow)) == [("one", "completed", "success"), ("two", "skipped", "skipped")]
+    assert (workflow.state, ledger(workflow)) == ("finished", ["one"])
+
+
+class AskedSecondFlow(Workflow[Order]):
+    """Asks its handler about errors of the condition of its second step."""
+
+    @step
+    def one(self) -> None:
+        write_down(self)
+
+    @step(skip_if=lambda workflow: planned("skip_if", workflow))
+    def two(self) -> None:
+        write_down(self)
+
+    @on_exception
+    def decide(self, error: Exception) -> None:
+        planned("handler", self, error)
+
+
 def test_the_error_and_its_cause_reach_the_handler(app: Flask, plan: Plan) -> None:
     # EXC-19
     seen: list[Any] = []
