@@ -11,6 +11,7 @@ from sqlalchemy import select
 from flask_geneva import Workflow
 from flask_geneva.engine.runtime import current_runtime
 from flask_geneva.records.tables import TABLES
+from tests.engine.flows import reload, run_job
 from tests.harness.models import db
 
 
@@ -27,6 +28,26 @@ def press(workflow_id: int, verb: str, *arguments: Any) -> None:
     with elsewhere():
         getattr(db.session.get_one(Workflow, workflow_id), verb)(*arguments)
         db.session.commit()
+
+
+def pressing(*verbs: str) -> Callable[[Any], None]:
+    """Something to happen elsewhere while the step runs."""
+
+    def press_all(running: Any) -> None:
+        # A step that has read holds a snapshot on some databases; the engine must not decide by it.
+        assert running.hero is not None
+        for verb in verbs:
+            press(running.id, verb)
+
+    return press_all
+
+
+def run_step(workflow: Workflow[Any]) -> Workflow[Any]:
+    """Let the job of what is open come, whenever it is due; it runs straight on where nothing stops it."""
+    execution = workflow.current_execution
+    assert execution is not None
+    run_job(execution.id, ignores_time=True, runs_ahead=True)
+    return reload(workflow)
 
 
 def all_rows() -> list[tuple[Any, ...]]:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import update
+from sqlalchemy import select, text, update
 
-from flask_geneva import ExceptionPolicy, IterableStep, Workflow, resumable_step, step
+from flask_geneva import ExceptionPolicy, Workflow, step
 from flask_geneva.records.tables import workflows
-from flask_geneva.testing import perform_next_step, speedrun
+from flask_geneva.testing import speedrun
 from tests.engine.elsewhere import Ledger, Plan, press
+from tests.engine.failing import fail_again, raising
 from tests.engine.flows import Boom, Other, boom, planned, reload, run_job, start, states
 from tests.harness.models import Order, db, write_down
 
@@ -88,33 +89,6 @@ class CommonCapFlow(Workflow[Order]):
     )
     def one(self) -> None:
         planned("one", self)
-
-
-class PartsFlow(Workflow[Order]):
-    """Counts to three, and stops after each number."""
-
-    @resumable_step(max_iterations=1, on_exception="reattempt", max_reattempts=2)
-    def one(self, it: IterableStep) -> None:
-        for number in it.iterate_over(range(3)):
-            planned(f"at {number}", self)
-
-
-def fail_again(workflow: Workflow[Any], times: int) -> Workflow[Any]:
-    for _ in range(times):
-        perform_next_step(workflow, raise_errors=False)
-    return workflow
-
-
-def raising(*errors: Exception | None) -> Callable[[Any], None]:
-    """Raise one after the other; None is a success."""
-    to_come = iter(errors)
-
-    def fail(workflow: Any) -> None:
-        error = next(to_come)
-        if error is not None:
-            raise error
-
-    return fail
 
 
 @pytest.mark.parametrize("place", ["one", "skip_if"])
@@ -254,16 +228,28 @@ def test_going_back_to_a_step_grants_all_retries_again(app: Flask, plan: Plan) -
     assert workflow.state == "ready"
 
 
-def test_a_failed_write_of_the_engine_does_not_count(app: Flask, plan: Plan) -> None:
+@pytest.mark.databases("postgresql", "mariadb")
+def test_a_commit_that_the_database_refuses_for_now_is_run_again_and_does_not_count(app: Flask, plan: Plan) -> None:
     plan["one"] = boom
     workflow = fail_again(start(ThreeTriesFlow), 2)
-    count = workflow.execution_history[-1].error_reattempts
-    assert count == 2
+    hero_id, impatience = workflow.hero.id, _IMPATIENCE[db.engine.dialect.name]
 
-    # Nobody but housekeeping and the engine write this row; a signal or a job that comes twice changes nothing in it.
-    run_job(workflow.execution_history[0].id)
+    def change_what_somebody_else_has_locked(running: Any) -> None:
+        db.session.execute(text(impatience))
+        running.hero.amount += 1
 
-    assert reload(workflow).execution_history[-1].error_reattempts == count
+    plan["one"] = change_what_somebody_else_has_locked
+    db.session.rollback()
+    with db.engine.begin() as somebody:
+        somebody.execute(select(Order.id).where(Order.id == hero_id).with_for_update())
+        run_job(workflow.execution_history[-1].id)
+
+    refused, again = reload(workflow).execution_history[-2:]
+    assert (refused.outcome, refused.details["reattempt_reason"]) == ("reattempted", "transient_db_error")
+    assert (again.state, again.error_reattempts) == ("scheduled", 2)
+
+
+_IMPATIENCE = {"postgresql": "SET LOCAL lock_timeout = '100ms'", "mysql": "SET innodb_lock_wait_timeout = 1"}
 
 
 @pytest.mark.parametrize(
@@ -317,75 +303,6 @@ def test_where_the_list_does_not_match_the_classs_limit_counts_the_same_errors(a
     workflow = fail_again(start(CommonCapFlow), 2)
 
     assert (workflow.state, len(workflow.execution_history)) == ("paused", 2)
-
-
-def test_a_part_that_went_well_begins_the_count_anew(app: Flask, plan: Plan) -> None:
-    # EXC-37
-    for number in range(3):
-        plan[f"at {number}"] = raising(Boom(), Boom(), None)
-    workflow = start(PartsFlow)
-
-    for _ in range(10):
-        # Not by the helper, which knows no limits.
-        standing = reload(workflow).current_execution
-        if standing is not None:
-            run_job(standing.id)
-
-    assert reload(workflow).state == "finished"
-    outcomes = [each.outcome for each in workflow.execution_history]
-    assert outcomes == ["reattempted", "reattempted", "continued"] * 3 + ["success"]
-
-
-def test_an_attempt_that_came_further_begins_the_count_anew(app: Flask, plan: Plan, ledger: Ledger) -> None:
-    # B-57
-    for number in range(6):
-        plan[f"at {number}"] = raising(Boom(), Boom(), None)
-
-    workflow = fail_again(start(LongFlow), 13)
-
-    assert workflow.state == "finished"
-    assert [each.outcome for each in workflow.execution_history] == ["reattempted"] * 12 + ["success"]
-
-
-def test_an_attempt_that_came_no_further_uses_the_limit_up(app: Flask, plan: Plan) -> None:
-    # EXC-34, B-57
-    plan["at 3"] = boom
-
-    workflow = fail_again(start(LongFlow), 3)
-
-    assert workflow.state == "paused"
-    assert [each.outcome for each in workflow.execution_history] == ["reattempted", "reattempted", "failed"]
-
-
-class LongFlow(Workflow[Order]):
-    """Counts to six in one go."""
-
-    @resumable_step(on_exception="reattempt", max_reattempts=2)
-    def one(self, it: IterableStep) -> None:
-        for number in it.iterate_over(range(6)):
-            planned(f"at {number}", self)
-
-
-def test_a_part_without_progress_keeps_the_count(app: Flask, plan: Plan) -> None:
-    suspend_once = iter([True, False, False, False])
-
-    def suspend_or_fail(workflow: Any) -> None:
-        if next(suspend_once):
-            workflow.suspend()
-        boom()
-
-    plan["at 0"] = raising(Boom())
-    workflow = fail_again(start(PartsFlow), 1)
-    plan["at 0"] = suspend_or_fail
-
-    fail_again(workflow, 3)
-
-    assert [each.outcome for each in workflow.execution_history] == [
-        "reattempted",
-        "continued",
-        "reattempted",
-        "failed",
-    ]
 
 
 def test_two_workflows_count_apart(app: Flask, plan: Plan) -> None:

@@ -13,17 +13,15 @@ from sqlalchemy import select
 from flask_geneva import (
     ExceptionPolicy,
     InvalidStateError,
-    IterableStep,
     Workflow,
     events,
     removed_step,
-    resumable_step,
     step,
 )
 from flask_geneva.engine.runtime import JobRequest
 from flask_geneva.records.tables import signals
-from flask_geneva.testing import assert_signal_state, perform_next_step, speedrun
-from tests.engine.elsewhere import Ledger, Plan, all_rows, elsewhere, press
+from flask_geneva.testing import assert_signal_state, perform_next_step
+from tests.engine.elsewhere import Ledger, Plan, all_rows, elsewhere, press, pressing, run_step
 from tests.engine.flows import boom, planned, reload, run_job, start, states
 from tests.harness.models import Order, db, write_down
 
@@ -66,20 +64,6 @@ class RequestedCancelFlow(RequestedFlow):
     exception_policies = [ExceptionPolicy("cancel")]
 
 
-class RequestedCountFlow(Workflow[Order]):
-    """Counts to five and can be stopped; does one thing more."""
-
-    @resumable_step
-    def one(self, it: IterableStep) -> None:
-        for number in it.iterate_over(range(5)):
-            planned(f"at {number}", self)
-            write_down(self, str(number))
-
-    @step
-    def two(self) -> None:
-        write_down(self)
-
-
 class RequestedSignalFlow(Workflow[Order]):
     """Waits for a signal."""
 
@@ -91,26 +75,6 @@ class RequestedSignalFlow(Workflow[Order]):
     @step
     def two(self) -> None:
         write_down(self)
-
-
-def pressing(*verbs: str) -> Callable[[Any], None]:
-    """Something to happen elsewhere while the step runs."""
-
-    def press_all(running: Any) -> None:
-        # A step that has read holds a snapshot on some databases; the engine must not decide by it.
-        assert running.hero is not None
-        for verb in verbs:
-            press(running.id, verb)
-
-    return press_all
-
-
-def run_step(workflow: Workflow[Any]) -> Workflow[Any]:
-    """Let the job of what is open come, whenever it is due; it runs straight on where nothing stops it."""
-    execution = workflow.current_execution
-    assert execution is not None
-    run_job(execution.id, ignores_time=True, runs_ahead=True)
-    return reload(workflow)
 
 
 ENDINGS: dict[str, tuple[type[Workflow[Any]], Ending, str, str, str]] = {
@@ -325,80 +289,6 @@ def test_a_request_that_was_rolled_back_was_never_made(app: Flask, plan: Plan, r
     run_step(workflow)
 
     assert workflow.state == "finished"
-
-
-def test_a_resumable_step_stops_for_a_pause_at_its_next_checkpoint(app: Flask, plan: Plan, ledger: Ledger) -> None:
-    # OPS-34
-    plan["at 2"] = pressing("pause")
-    workflow = start(RequestedCountFlow)
-
-    run_step(workflow)
-
-    (execution,) = workflow.execution_history
-    assert (execution.state, execution.outcome, execution.cursor_value) == ("completed", "workflow_paused", 3)
-    assert (workflow.state, workflow.pending_request, workflow.next_step_name) == ("paused", None, "one")
-    assert ledger(workflow) == ["0", "1", "2"]
-    plan.clear()
-    workflow.resume()
-    speedrun(workflow)
-    assert ledger(workflow) == ["0", "1", "2", "3", "4", "two"]
-
-
-def test_a_resumable_step_stops_for_a_cancel_at_its_next_checkpoint(app: Flask, plan: Plan, ledger: Ledger) -> None:
-    plan["at 2"] = pressing("cancel")
-    workflow = start(RequestedCountFlow)
-
-    run_step(workflow)
-
-    (execution,) = workflow.execution_history
-    assert (execution.state, execution.outcome, execution.cursor_value) == ("canceled", "canceled", 3)
-    assert (workflow.state, workflow.pending_request) == ("canceled", None)
-    assert ledger(workflow) == ["0", "1", "2"]
-
-
-def test_a_withdrawn_pause_does_not_stop_a_resumable_step(app: Flask, plan: Plan, ledger: Ledger) -> None:
-    plan["at 2"] = pressing("pause", "resume")
-    workflow = start(RequestedCountFlow)
-
-    run_step(workflow)
-
-    assert workflow.state == "finished"
-    assert ledger(workflow) == ["0", "1", "2", "3", "4", "two"]
-
-
-@pytest.mark.parametrize(("request_for", "state"), [("pause", "paused"), ("cancel", "canceled")])
-def test_a_resumable_step_that_fails_before_its_checkpoint_meets_the_request(
-    app: Flask, plan: Plan, request_for: str, state: str
-) -> None:
-    def press_and_fail(running: Any) -> None:
-        pressing(request_for)(running)
-        boom()
-
-    plan["at 3"] = press_and_fail
-    workflow = start(RequestedCountFlow)
-
-    run_step(workflow)
-
-    (execution,) = workflow.execution_history
-    assert (execution.state, execution.cursor_value, workflow.state) == ("failed", 3, state)
-
-
-@pytest.mark.parametrize(("request_for", "state"), [("pause", "paused"), ("cancel", "canceled")])
-def test_a_request_at_the_last_item_of_a_resumable_step(
-    app: Flask, plan: Plan, ledger: Ledger, request_for: str, state: str
-) -> None:
-    plan["at 4"] = pressing(request_for)
-    workflow = start(RequestedCountFlow)
-
-    run_step(workflow)
-
-    assert workflow.state == state
-    assert ledger(workflow) == ["0", "1", "2", "3", "4"]
-    if state == "paused":
-        plan.clear()
-        workflow.resume()
-        speedrun(workflow)
-        assert ledger(workflow) == ["0", "1", "2", "3", "4", "two"]
 
 
 def test_a_signal_that_comes_after_a_pause_request_is_buffered(app: Flask, plan: Plan, ledger: Ledger) -> None:
