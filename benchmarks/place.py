@@ -96,7 +96,8 @@ def place(server_url: str, redis_url: str, **config: Any) -> Iterator[Place]:
             geneva.redis.flushdb()
     finally:
         with server.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name}"))
+            force = " WITH (FORCE)" if server.dialect.name == "postgresql" else ""
+            connection.execute(text(f"DROP DATABASE {name}{force}"))
         server.dispose()
 
 
