@@ -89,7 +89,9 @@ def latency(here: Place, number: int, *, fork: bool) -> tuple[float, float]:
     geneva.redis.delete(WOKEN_AT)
     ids = park(here, number)
     arguments = [here.database_url, here.redis_url, "fork" if fork else "no-fork"]
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, *arguments], stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         waits = [_wake(workflow_id) for workflow_id in ids]
     finally:
