@@ -125,10 +125,10 @@ def main() -> None:
     with place(asked.database, asked.redis, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
         few, few_statements = cost(here, park(here, asked.few))
         many, many_statements = cost(here, park(here, asked.many))
-        geneva.redis.flushdb()
         print(f"signal() among {asked.few} parked: {few:.2f} ms, {few_statements} statements")
         print(f"signal() among {asked.many} parked: {many:.2f} ms, {many_statements} statements")
         print(f"ratio: {many / few:.2f}")
+    with place(asked.database, asked.redis, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
         for fork in (False, True):
             median, p95 = latency(here, 60, fork=fork)
             kind = "forked" if fork else "--no-fork"
