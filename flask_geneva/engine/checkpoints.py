@@ -11,11 +11,12 @@ from flask_geneva.engine.run import Run
 from flask_geneva.engine.transactions import lock_both
 from flask_geneva.errors import CursorTooLarge
 from flask_geneva.records.base import models_known_to
+from flask_geneva.records.saving import by_primary_key
 from flask_geneva.records.tables import step_executions, workflows
 from flask_geneva.records.values import check_size, decode, encode
 from flask_geneva.states import StepState, WorkflowState
 
-_OWN = update(step_executions).where(
+_OWN = by_primary_key(update(step_executions)).where(
     step_executions.c.id == bindparam("row_id"), step_executions.c.state == StepState.IN_PROGRESS
 )
 # It stores nothing where an operator asked for a stop, or the attempt was taken from this worker: one statement

@@ -16,6 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from flask_geneva.records.base import MYSQL_DIALECTS
+
 
 class StaleRow(Exception):
     """The row is not in the state any more in which it was read."""
@@ -34,9 +36,8 @@ class Row:
     def __init_subclass__(cls) -> None:
         columns = cls.table.c
         cls._insertion = insert(cls.table)
-        cls._guarded_update = update(cls.table).where(
-            columns.id == bindparam("row_id"), columns.state == bindparam("row_state")
-        )
+        guard = (columns.id == bindparam("row_id"), columns.state == bindparam("row_state"))
+        cls._guarded_update = by_primary_key(update(cls.table)).where(*guard)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.__dict__.update(values)
@@ -62,6 +63,16 @@ class Row:
         """Every column that is known, by attribute name."""
         known = self.__dict__
         return {key: known[key] for key in self.table.c.keys() if key in known}  # noqa: SIM118
+
+
+def by_primary_key(statement: Update) -> Update:
+    """Let MySQL find the row by its key, when the condition names its state too.
+
+    By the index of states it would lock the rows of other workflows on its way.
+    """
+    for dialect in MYSQL_DIALECTS:
+        statement = statement.with_hint("FORCE INDEX (PRIMARY)", dialect_name=dialect)
+    return statement
 
 
 AnyRow = TypeVar("AnyRow", bound=Row)
