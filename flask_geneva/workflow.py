@@ -19,7 +19,7 @@ from flask_geneva.definition.durations import read_duration
 from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
 from flask_geneva.definition.workflow_definition import WorkflowDefinition, read_definition
-from flask_geneva.engine import creation, removed_steps, signal_delivery, verbs
+from flask_geneva.engine import creation, removed_steps, sending, verbs
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.explanation import explain
 from flask_geneva.engine.runtime import Runtime, current_runtime
@@ -245,8 +245,9 @@ class Workflow(Base, Generic[Hero]):
         :raises PayloadNotSerializable: for a value that cannot be stored.
         """
         runtime, session, _ = self._place()
-        delivered = signal_delivery.deliver(runtime, session, self, name, payload, idempotency_key)
-        session.expire(self, ["step_executions", "signals"])
+        delivered = sending.deliver(runtime, session, self, name, payload, idempotency_key)
+        if self in session:
+            session.expire(self, ["step_executions", "signals"])
         return delivered
 
     def reattempt(self, wait: timedelta | float | None = None, rewind: bool = False) -> NoReturn:

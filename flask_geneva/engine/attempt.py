@@ -21,6 +21,16 @@ from flask_geneva.records.workflow_row import WorkflowRow
 _RUNNING = "geneva_attempt"
 
 
+@dataclass(frozen=True, kw_only=True)
+class OutgoingSignal:
+    """A signal that the step has sent and that is yet to get its key and to meet its workflow."""
+
+    workflow_id: int
+    signal_id: int
+    name: str
+    idempotency_key: str | None
+
+
 @dataclass
 class Attempt:
     """An execution with all that belongs to it."""
@@ -32,8 +42,7 @@ class Attempt:
     workflow_class: type[Any]
     step: StepDefinition
     iteration: Any = field(default=None)
-    # The signals that the step has sent to other workflows and that are yet to meet them: (workflow id, signal id).
-    outgoing: list[tuple[int, int]] = field(default_factory=list)
+    outgoing: list[OutgoingSignal] = field(default_factory=list)
 
     @cached_property
     def logger(self) -> StepLogger:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, exists, update
 
 from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.outgoing_signals import dispatch
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.transactions import lock_both
 from flask_geneva.errors import CursorTooLarge
@@ -64,12 +65,14 @@ class Checkpoints:
 
     def store_cursor(self) -> None:
         """Store the cursor without a commit, which the end of the attempt makes."""
-        self.session.flush()
+        self._lock_the_workflows()
+        # The end locks both rows: the workflow's must not come after the execution's, which is written here.
+        lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)
         self._write(_OWN)
 
     def _make(self) -> None:
         self.count += 1
-        self.session.flush()
+        self._lock_the_workflows()
         if not self._write(_UNDISTURBED, of_workflow=self._attempt.workflow.id):
             self.asked_to_stop = True
             lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)
@@ -77,6 +80,11 @@ class Checkpoints:
                 # Fenced: what the step wrote since the last checkpoint is left to the end of the attempt to roll back.
                 return
         self._commit()
+
+    def _lock_the_workflows(self) -> None:
+        """Where the step has sent signals, dispatch them before the execution's row is written, which locks it."""
+        self.session.flush()
+        dispatch(self._attempt)
 
     def _write(self, statement: Any, **extra: int) -> bool:
         values = {

@@ -15,7 +15,6 @@ from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.policies import verdict_on
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import new_job_id
-from flask_geneva.engine.scheduling import store
 from flask_geneva.engine.signal_delivery import attach_or_park
 from flask_geneva.engine.transactions import Pair, is_spent_by, is_transient, trial
 from flask_geneva.errors import DeadlineExceeded, StepNotDefinedError, WorkflowNotDefinedError
@@ -64,7 +63,7 @@ def prepare(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decisio
         move_execution(execution, StepState.CANCELED, now=run.now, outcome=Outcome.CANCELED)
         return REST
     if not run.ignores_time and execution.scheduled_for > run.now:
-        return _come_back_later(run, workflow, execution)
+        return _come_back_later(execution)
     return _with_definition(run, workflow, execution)
 
 
@@ -149,36 +148,37 @@ def _at_the_deadline(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -
     if workflow.state not in RUNNABLE_WORKFLOW_STATES or execution.deadline_at is None:
         return REST
     if execution.deadline_at > run.now:
-        return _come_back_later(run, workflow, execution)
+        return _come_back_later(execution)
     workflow_class = run.runtime.class_named(workflow.type)
     step = None if workflow_class is None else workflow_class.definition.steps.get(execution.step_name)
     if workflow_class is None or step is None or not step.waits_for_signal:
         move_execution(execution, StepState.SCHEDULED, now=run.now)
         return _with_definition(run, workflow, execution)
     attempt = Attempt(run.runtime, run.session, workflow, execution, workflow_class, step)
-    return on_deadline(attempt, run)
+    verdict = on_deadline(attempt, run)
+    return _with_definition(run, workflow, execution) if verdict is None else Ended(verdict, attempt)
 
 
-def on_deadline(attempt: Attempt, run: Run) -> Decision:
-    """End the wait of a parked execution as its step's ``on_deadline`` says."""
+def on_deadline(attempt: Attempt, run: Run) -> Verdict | None:
+    """End the wait of a parked execution as its step's ``on_deadline`` says; None: it is due, without a signal."""
     step = attempt.step
     attempt.logger.info("The deadline passed: %s.", step.on_deadline)
     error = DeadlineExceeded(attempt.workflow.type, attempt.workflow.id, step.name, describe(step.wait_for))
     if step.on_deadline == "run":
         move_execution(attempt.execution, StepState.SCHEDULED, now=run.now)
-        return Start(attempt)
+        attempt.execution.note(deadline_passed=True)
+        return None
     verdicts: dict[str, Callable[[], Verdict]] = {
         "pause": lambda: Paused(error=error, report=True),
         "skip": Skipped,
         "cancel": Canceled,
     }
-    return Ended(verdicts[step.on_deadline](), attempt)
+    return verdicts[step.on_deadline]()
 
 
-def _come_back_later(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decision:
-    """An early job sends another for the right moment; its own id is spent."""
+def _come_back_later(execution: ExecutionRow) -> Decision:
+    """After an early job another is sent for the right moment; its own id is spent."""
     execution.change(job_id=new_job_id())
-    store(run.runtime, run.session, workflow, execution, now=run.now)
     return REST
 
 

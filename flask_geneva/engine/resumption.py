@@ -8,7 +8,7 @@ from flask_geneva.definition.steps import StepDefinition
 from flask_geneva.definition.verdicts import Skipped
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.finalization import conclude, proceed_after
-from flask_geneva.engine.preparation import Ended, Start, on_deadline
+from flask_geneva.engine.preparation import on_deadline
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import new_job_id
 from flask_geneva.engine.scheduling import execution_of, successor_of
@@ -80,15 +80,9 @@ def _with_the_row_that_stayed(run: Run, attempt: Attempt, workflow_object: Any) 
     if meet_again(attempt, workflow_object, now=run.now):
         return execution
     if execution.deadline_at is not None and execution.deadline_at <= run.now:
-        decision = on_deadline(attempt, run)
-        return _ended(run, attempt, decision.verdict) if isinstance(decision, Ended) else _due_by_deadline(decision)
+        verdict = on_deadline(attempt, run)
+        return execution if verdict is None else _ended(run, attempt, verdict)
     return execution
-
-
-def _due_by_deadline(decision: object) -> ExecutionRow:
-    """The step is to run without its signal: its job comes at once and finds the deadline passed."""
-    assert isinstance(decision, Start)
-    return decision.attempt.execution
 
 
 def _ended(run: Run, attempt: Attempt, verdict: Any) -> ExecutionRow | None:
@@ -109,5 +103,7 @@ def afresh(run: Run, workflow: WorkflowRow, step: StepDefinition) -> ExecutionRo
         return execution
     signal_id = held_signal_id(run.session, workflow.id, step.name)
     execution = execution_of(workflow, step.name, due=run.now, signal_id=signal_id)
+    if last is not None and last.deadline_passed:
+        execution.note(deadline_passed=True)
     claim_again(run.session, execution, now=run.now)
     return execution

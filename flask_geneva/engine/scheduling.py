@@ -43,6 +43,8 @@ def successor_of(
         "error_reattempts": execution.error_reattempts,
         "death_reattempts": execution.death_reattempts,
     }
+    if execution.deadline_passed:
+        carried["details"] = {"deadline_passed": True}
     if execution.cursor_value is not None or execution.completed_iterations:
         carried["continues_from_id"] = execution.id
         if not rewind:

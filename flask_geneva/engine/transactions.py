@@ -1,8 +1,14 @@
 """Locks and transient errors.
 
-Lock order: the workflow row first, then its execution, then its signals; nothing else is locked. A step that sends
-signals to other workflows takes their locks and its own at its commit, in the order of their ids (see
-:mod:`.outgoing_signals`); who acts on several workflows in one transaction outside of a step keeps an order himself.
+Lock order: the workflow row first, then its execution, then its signals; nothing else is locked. A signal gets its
+idempotency key, for which a unique index lets one writer wait for another, when its workflow is locked.
+
+A step holds no lock while it runs. One that sends signals takes the locks of their workflows and its own when it
+commits, in the order of the workflows' ids and before it writes its execution's row (see :mod:`.outgoing_signals`).
+A handler that acts before the step's body has its own workflow's lock already when it sends; should two such wait for
+one another, the database ends one, and it is begun again. Who acts on several workflows in one transaction outside of
+a step keeps an order himself.
+
 Every reader that decides by what it reads under the lock reads the newest committed version, not its transaction's
 snapshot.
 """

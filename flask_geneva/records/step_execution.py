@@ -47,6 +47,11 @@ class ExecutionRow(Row):
         stalled_runs: int
         details: dict[str, Any] | None
 
+    @property
+    def deadline_passed(self) -> bool:
+        """Whether the step runs without the signal that did not come in time; so does each attempt after it."""
+        return bool((self.details or {}).get("deadline_passed"))
+
     def note(self, **entries: Any) -> None:
         """Add entries to the details."""
         self.change(details={**(self.details or {}), **entries})
