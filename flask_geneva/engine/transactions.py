@@ -237,6 +237,8 @@ def is_spent_by(session: Session, error: BaseException) -> bool:
 _SQLSTATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03"})
 # Errors of MySQL and MariaDB: changed since last read, lock wait timeout, deadlock, server unreachable, gone or lost.
 _MYSQL_CODES = frozenset({1020, 1205, 1213, 2003, 2006, 2013})
+# A deadlock takes the savepoints along, and SQLAlchemy, which then rolls back to one, is told that there is none.
+_MYSQL_NO_SAVEPOINT = 1305
 
 
 def is_transient(error: BaseException) -> bool:
@@ -251,7 +253,8 @@ def is_transient(error: BaseException) -> bool:
     arguments: Sequence[Any] = getattr(original, "args", ())
     if arguments and isinstance(arguments[0], int):
         # MySQL's own codes; newer PyMySQL has a sqlstate, too, but "general error" for half of them.
-        return arguments[0] in _MYSQL_CODES
+        is_savepoint_gone = arguments[0] == _MYSQL_NO_SAVEPOINT and "SAVEPOINT" in str(original)
+        return arguments[0] in _MYSQL_CODES or is_savepoint_gone
     sqlstate = getattr(original, "sqlstate", None)
     if sqlstate is None:
         # psycopg gives none where there was no server to give one.
