@@ -24,8 +24,14 @@ from flask_geneva.engine.runtime import Runtime, current_runtime
 from flask_geneva.insights.listing import declared_classes
 from flask_geneva.insights.schema import missing_from
 from flask_geneva.migrations.installer import missing_revisions
+from flask_geneva.records.base import MYSQL_DIALECTS
 from flask_geneva.worker.presence import Presence, presence_on
 
+_GAP_LOCKING = ("REPEATABLE READ", "SERIALIZABLE")
+_READ_COMMITTED = (
+    'Set SQLALCHEMY_ENGINE_OPTIONS = {"isolation_level": "READ COMMITTED"}: requests that send signals deadlock with '
+    "others now and then under the isolation that is set"
+)
 TOLERATED_SKEW = timedelta(seconds=2)
 _CLOCKS = {
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
@@ -92,7 +98,9 @@ class _Patient:
         with engine.connect() as connection:
             connection.execute(select(1))
             version = ".".join(str(part) for part in connection.dialect.server_version_info or ())
-        return f"{engine.dialect.name} {version} at {engine.url.render_as_string(hide_password=True)}"
+            locks_gaps = engine.dialect.name in MYSQL_DIALECTS and connection.get_isolation_level() in _GAP_LOCKING
+        advice = f". {_READ_COMMITTED}" if locks_gaps else ""
+        return f"{engine.dialect.name} {version} at {engine.url.render_as_string(hide_password=True)}{advice}"
 
     def migrations(self) -> str:
         db = self._state.db

@@ -22,6 +22,7 @@ from flask_geneva.engine.signal_delivery import announce, delivered_before, meet
 from flask_geneva.engine.transactions import lock_workflow, read_workflow
 from flask_geneva.errors import InvalidSignal, InvalidStateError, SignalPayloadTooLarge, WorkflowNotOngoing
 from flask_geneva.records.instances import free_instance_of, instance_of
+from flask_geneva.records.savepoints import savepoint
 from flask_geneva.records.saving import insert_unless_taken
 from flask_geneva.records.signal import Signal, SignalRow
 from flask_geneva.records.transitions import new_signal
@@ -68,7 +69,7 @@ def deliver(runtime: Runtime, session: Session, target: Any, name: str, payload:
     _check_text(key, "an idempotency key", required=False)
     structure = _structure(runtime, name, payload)
     sender = running_in(session)
-    with session.begin_nested():
+    with savepoint(session):
         # Not the attribute: an expired object would read it first, and a detached one could not.
         identity = inspect(target).identity
         row_of = lock_workflow if sender is None else read_workflow

@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.savepoints import savepoint
 
 
 class StaleRow(Exception):
@@ -119,7 +120,7 @@ def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
 
 def _insert_behind_savepoint(session: Session, row: Row, *, now: datetime) -> bool:
     try:
-        with session.begin_nested():
+        with savepoint(session):
             save(session, row, now=now)
     except IntegrityError:
         return False

@@ -16,7 +16,9 @@ from rq import Worker
 from rq.scheduler import RQScheduler
 
 from flask_geneva import Geneva, Workflow, step
+from flask_geneva.records.base import MYSQL_DIALECTS
 from tests.cli.conftest import Cli, commands_of
+from tests.harness.apps import make_app
 from tests.harness.models import db
 
 CLOSED_PORT = 1
@@ -106,6 +108,21 @@ def test_without_a_table_the_commands_that_make_it_are_told(queueing_app: Flask)
     assert not ok
     assert "The database lacks the table 'geneva_" in text
     assert "flask db upgrade" in text
+
+
+def test_isolation_under_which_signals_deadlock_is_advised_against(queueing_app: Flask) -> None:
+    ok, text = findings(commands_of(queueing_app))["database"]
+
+    assert ok
+    assert ("READ COMMITTED" in text) == (db.engine.dialect.name in MYSQL_DIALECTS)
+
+
+@pytest.mark.databases("mariadb", "mysql")
+def test_nothing_is_advised_where_senders_read_what_is_committed(database_url: str, redis_url: str) -> None:
+    app = make_app(database_url, redis_url, SQLALCHEMY_ENGINE_OPTIONS={"isolation_level": "READ COMMITTED"})
+
+    with app.app_context():
+        assert "READ COMMITTED" not in findings(commands_of(app))["database"][1]
 
 
 @pytest.mark.databases("postgresql", "mariadb", "mysql")
