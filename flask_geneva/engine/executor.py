@@ -18,6 +18,7 @@ from flask_geneva.engine.preparation import Ended, Start, prepare
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.scheduling import job_options, store
 from flask_geneva.engine.transactions import fresh_reads, is_transient, lock_both, lock_execution, retry_transient
+from flask_geneva.errors import MigrationMissing
 from flask_geneva.records.saving import StaleRow, save
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.transitions import move_execution, move_workflow
@@ -40,7 +41,7 @@ def execute(run: Run, execution_id: int) -> None:
 def _execute(run: Run, execution_id: int) -> None:
     try:
         attempt = retry_transient(run.session, lambda: _begin(run, execution_id))
-    except DBAPIError as error:
+    except (DBAPIError, MigrationMissing) as error:
         if is_transient(error):
             raise
         attempt = _begin_with(run, execution_id, error)
@@ -60,7 +61,7 @@ def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, v
     announce_rest_after_commit(run.runtime, run.session, workflow)
 
 
-def _begin_with(run: Run, execution_id: int, error: DBAPIError) -> Attempt | None:
+def _begin_with(run: Run, execution_id: int, error: DBAPIError | MigrationMissing) -> Attempt | None:
     """Begin again, in a transaction that can be written to, and let the policies decide about the error."""
 
     def begin() -> Attempt | None:

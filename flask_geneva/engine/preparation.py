@@ -17,7 +17,7 @@ from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import new_job_id
 from flask_geneva.engine.signal_delivery import attach_or_park
 from flask_geneva.engine.transactions import Pair, is_spent_by, is_transient, trial
-from flask_geneva.errors import DeadlineExceeded, StepNotDefinedError, WorkflowNotDefinedError
+from flask_geneva.errors import DeadlineExceeded, MigrationMissing, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.logs import logger_for
 from flask_geneva.records import heroes
 from flask_geneva.records.saving import save
@@ -121,6 +121,9 @@ def _by_policy(run: Run, attempt: Attempt, error: Exception) -> Decision:
         attempt.logger.info("Could not be prepared straight on (%s), and is left to a job of its own.", error)
         return REST
     _tell(attempt, None, error)
+    if isinstance(error, MigrationMissing):
+        # No policy is meant for it: one that skips or cancels would do harm.
+        return Ended(Paused(error=error, report=True), attempt)
     return Ended(verdict_on(run, attempt, error, reason="precondition"), attempt)
 
 

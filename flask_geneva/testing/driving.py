@@ -32,7 +32,7 @@ def speedrun(workflow: Workflow[Any], max_steps: int = 100, raise_errors: bool =
     :raises AssertionError: when it has not ended after ``max_steps`` executions.
     """
     for _ in range(max_steps):
-        if perform_next_step(workflow, raise_errors=raise_errors) is None:
+        if _drive(workflow, raise_errors, "speedrun") is None:
             return
     if workflow.is_ongoing and workflow.state is not WorkflowState.PAUSED:
         raise AssertionError(f"{workflow!r} has not ended after {max_steps} step executions: {workflow.explain()}")

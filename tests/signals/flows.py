@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flask_geneva import IterableStep, StepExecution, Workflow, cancel_if, resumable_step, step
+from flask_geneva import IterableStep, StepExecution, Workflow, cancel_if, removed_step, resumable_step, step
 from flask_geneva.testing import WaitingForSignal, speedrun
 from tests.engine.flows import boom, start
 from tests.harness.models import Order, db, write_down
@@ -98,6 +98,12 @@ class LateFlow(Workflow[Order]):
     @step(wait=timedelta(days=2), wait_for="paid")
     def capture(self) -> None:
         write_down(self)
+
+
+class BuriedFlow(Workflow[Order]):
+    """A step that was buried by a deploy."""
+
+    capture = removed_step()
 
 
 def end_as_told(workflow: Any) -> None:
