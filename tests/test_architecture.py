@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -86,6 +87,20 @@ def test_every_config_key_is_in_the_table_of_the_readme() -> None:
     documented = re.findall(r"^\| `(GENEVA_\w+)` \|", section("README.md", "Configuration"), flags=re.MULTILINE)
 
     assert documented == keys
+
+
+def test_no_two_tests_call_their_workflow_the_same() -> None:
+    # Rows are told apart by the class's name; in one run, the second class of a name is stored by another one.
+    # What is deployed over something else has its name by design, and is loaded by a process of its own.
+    files = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.parent.name != "deploys"]
+    names = Counter(
+        node.name
+        for path in files
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and any("Workflow" in ast.unparse(base) for base in node.bases)
+    )
+
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -404,7 +404,7 @@ def test_a_workflow_shows_its_history_and_what_is_open(app: Flask) -> None:
     assert db.session.scalars(select(PlainFlow).where(PlainFlow.is_ongoing)).all() == []
 
 
-class BuriedFlow(Workflow[Order]):
+class BuriedEndsFlow(Workflow[Order]):
     """Has gravestones at both ends."""
 
     first = removed_step()
@@ -418,7 +418,7 @@ class BuriedFlow(Workflow[Order]):
 
 def test_gravestones_are_never_scheduled(app: Flask, ledger: Ledger) -> None:
     # REM-03 to REM-05, REM-08, REM-09
-    workflow = start(BuriedFlow)
+    workflow = start(BuriedEndsFlow)
     assert workflow.next_step_name == "middle"
 
     speedrun(workflow)
@@ -430,7 +430,7 @@ def test_gravestones_are_never_scheduled(app: Flask, ledger: Ledger) -> None:
 def test_a_row_at_a_trailing_gravestone_finishes_and_at_a_leading_one_goes_on(app: Flask) -> None:
     # REM-07, REM-08, REM-14
     for name, expected in (("last", "finished"), ("first", "ready")):
-        workflow = start(BuriedFlow)
+        workflow = start(BuriedEndsFlow)
         db.session.execute(
             text("UPDATE geneva_step_executions SET step_name = :name WHERE workflow_id = :id"),
             {"name": name, "id": workflow.id},
@@ -440,12 +440,12 @@ def test_a_row_at_a_trailing_gravestone_finishes_and_at_a_leading_one_goes_on(ap
 
         assert states(workflow)[0] == (name, "skipped", "skipped")
         assert workflow.state == expected
-        assert BuriedFlow.removed_steps_in_flight() == {}
+        assert BuriedEndsFlow.removed_steps_in_flight() == {}
 
 
 def test_gravestones_are_counted_while_something_stands_at_them(app: Flask) -> None:
     # REM-11, REM-12, REM-13, B-35
-    scheduled, pointed = start(BuriedFlow), start(BuriedFlow)
+    scheduled, pointed = start(BuriedEndsFlow), start(BuriedEndsFlow)
     db.session.execute(
         text("UPDATE geneva_step_executions SET step_name = 'last' WHERE workflow_id = :id"), {"id": scheduled.id}
     )
@@ -456,7 +456,7 @@ def test_gravestones_are_counted_while_something_stands_at_them(app: Flask) -> N
     )
     db.session.commit()
 
-    assert BuriedFlow.removed_steps_in_flight() == {"first": 1, "last": 1}
+    assert BuriedEndsFlow.removed_steps_in_flight() == {"first": 1, "last": 1}
     db.session.refresh(pointed)
     pointed.resume()
-    assert BuriedFlow.removed_steps_in_flight() == {"last": 1}
+    assert BuriedEndsFlow.removed_steps_in_flight() == {"last": 1}

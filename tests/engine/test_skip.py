@@ -45,7 +45,7 @@ class SkippedFlow(Workflow[Order]):
         write_down(self)
 
 
-class SettledFlow(Workflow[Order]):
+class SkippedWaitFlow(Workflow[Order]):
     """Waits for a signal, then does one thing more."""
 
     @step(wait_for="go")
@@ -58,7 +58,7 @@ class SettledFlow(Workflow[Order]):
         write_down(self)
 
 
-class ChainedFlow(Workflow[Order]):
+class SkippedChainFlow(Workflow[Order]):
     """A resumable step with a signal."""
 
     @resumable_step(wait_for="go")
@@ -129,7 +129,7 @@ def test_the_job_of_a_skipped_execution_does_nothing(app: Flask, ledger: Ledger)
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_parked_step_is_skipped_and_buffered_signals_are_left_alone(app: Flask, is_paused: bool) -> None:
     # OPS-52
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     perform_next_step(workflow)
     if is_paused:
         workflow.pause()
@@ -144,7 +144,7 @@ def test_a_parked_step_is_skipped_and_buffered_signals_are_left_alone(app: Flask
 
 def test_a_signal_that_was_buffered_during_the_pause_stays_pending(app: Flask) -> None:
     # OPS-52
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     perform_next_step(workflow)
     workflow.pause()
     workflow.signal("go")
@@ -157,7 +157,7 @@ def test_a_signal_that_was_buffered_during_the_pause_stays_pending(app: Flask) -
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_woken_step_is_skipped_with_its_signal(app: Flask, is_paused: bool) -> None:
     # OPS-53
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     perform_next_step(workflow)
     signal = workflow.signal("go")
     if is_paused:
@@ -188,7 +188,7 @@ def test_after_a_failure_the_failed_row_stays_and_the_workflow_goes_on(app: Flas
 def test_the_signal_of_a_failed_step_is_settled(app: Flask, plan: Plan, rounds: int) -> None:
     # OPS-55, OPS-57, B-13
     plan["one"] = boom
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     workflow.signal("go")
     perform_next_step(workflow, raise_errors=False)
     for _ in range(rounds - 1):
@@ -205,7 +205,7 @@ def test_the_signal_of_a_failed_step_is_settled(app: Flask, plan: Plan, rounds: 
 def test_the_signal_of_a_step_that_paused_itself_is_settled(app: Flask, plan: Plan) -> None:
     # B-13
     plan["one"] = lambda workflow: workflow.pause()
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     workflow.signal("go")
     perform_next_step(workflow)
 
@@ -217,7 +217,7 @@ def test_the_signal_of_a_step_that_paused_itself_is_settled(app: Flask, plan: Pl
 
 def test_the_signal_of_a_row_whose_job_came_during_the_pause_is_settled(app: Flask) -> None:
     # B-13
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     perform_next_step(workflow)
     workflow.signal("go")
     workflow.pause()
@@ -234,7 +234,7 @@ def test_the_signal_of_a_resumable_chain_is_settled(app: Flask, plan: Plan, how:
     # B-13
     if how in ("pause inside", "failure"):
         plan["at 2"] = boom if how == "failure" else lambda workflow: workflow.pause()
-    workflow = start(ChainedFlow)
+    workflow = start(SkippedChainFlow)
     workflow.signal("go")
     run_iterations(workflow, 3, raise_errors=False)
     if workflow.state == "ready":
@@ -280,7 +280,7 @@ def test_on_the_last_step_of_a_paused_workflow_it_finishes_and_leaves_nothing_op
     app: Flask, is_canceled_by_its_job: bool
 ) -> None:
     # OPS-58, B-14
-    workflow = start(SettledFlow)
+    workflow = start(SkippedWaitFlow)
     workflow.skip()
     workflow.pause()
     db.session.commit()

@@ -46,7 +46,7 @@ class DeadlineBySignalFlow(Workflow[Order]):
         write_down(self)
 
 
-class SuspendingFlow(Workflow[Order]):
+class SelfSuspendingFlow(Workflow[Order]):
     """Suspends itself after each item."""
 
     @resumable_step(wait_for="paid")
@@ -156,7 +156,7 @@ def test_a_chain_waits_once_and_carries_its_signal_along(app: Flask, ledger: Led
 
 def test_a_chain_that_suspends_itself_carries_its_signal_along(app: Flask, ledger: Ledger) -> None:
     # SIG-83
-    workflow = parked(SuspendingFlow)
+    workflow = parked(SelfSuspendingFlow)
     signal = workflow.signal("paid", 7)
 
     speedrun(workflow)

@@ -68,7 +68,7 @@ class SharingFlow(Workflow[Order]):
         write_down(self)
 
 
-class SettledFlow(Workflow[Order]):
+class EnoughFlow(Workflow[Order]):
     """Takes what is enough."""
 
     @step(wait_for=Settled(least=100))
@@ -174,7 +174,7 @@ def test_a_woken_step_is_not_matched_again(app: Flask, ledger: Ledger) -> None:
 def test_a_matcher_of_ones_own_decides_alone(app: Flask, ledger: Ledger) -> None:
     # SIG-56
     for name in ("paid", "captured"):
-        workflow = parked(SettledFlow)
+        workflow = parked(EnoughFlow)
         for refused, cents in (("other", 100), (name, 99)):
             workflow.signal(refused, {"cents": cents})
             assert_waiting_for_signal(workflow)
@@ -187,7 +187,7 @@ def test_a_matcher_of_ones_own_decides_alone(app: Flask, ledger: Ledger) -> None
 
 def test_a_matcher_of_ones_own_finds_what_came_early(app: Flask, ledger: Ledger) -> None:
     # SIG-56, SIG-33
-    workflow = start(SettledFlow)
+    workflow = start(EnoughFlow)
     for name, cents in [("other", 500), ("captured", 1), ("captured", 100), ("paid", 100)]:
         workflow.signal(name, {"cents": cents})
 

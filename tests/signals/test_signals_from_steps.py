@@ -70,7 +70,7 @@ class SelfFlow(Workflow[Order]):
         write_down(self, self.received_signal.payload)
 
 
-class CountingFlow(Workflow[Order]):
+class MessagingFlow(Workflow[Order]):
     """Signals with each item."""
 
     @resumable_step(max_iterations=1)
@@ -257,7 +257,7 @@ def test_a_commit_in_the_middle_of_a_step_takes_its_signals_along(app: Flask, le
 
 
 def test_checkpoints_take_the_signals_of_their_iteration_along(app: Flask, plan: Plan) -> None:
-    sender, receiver = pair(CountingFlow)
+    sender, receiver = pair(MessagingFlow)
 
     run_iterations(sender, 1)
     assert [signal.idempotency_key for signal in receiver.signals] == ["item 0"]

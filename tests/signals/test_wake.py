@@ -15,7 +15,7 @@ from tests.harness.models import Order, db, write_down
 from tests.signals.flows import BuriedFlow, Ledger, PaidFlow, TwicePaidFlow, parked
 
 
-class QueuedFlow(Workflow[Order]):
+class TimedFlow(Workflow[Order]):
     """Class, instance and step each say something about the job."""
 
     job_options = {"queue": "of the class", "timeout": 1}
@@ -62,7 +62,7 @@ def test_one_job_is_sent_with_the_merged_options(jobs: list[JobRequest]) -> None
     # SIG-44
     order = Order()
     db.session.add(order)
-    workflow = QueuedFlow.create(hero=order, job_options={"queue": "of the instance", "description": "mine"})
+    workflow = TimedFlow.create(hero=order, job_options={"queue": "of the instance", "description": "mine"})
     db.session.commit()
     perform_next_step(workflow)
     jobs.clear()
