@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+# How many tests run at once.
+PROCESSES ?= auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: demo test check bench clean install
@@ -23,9 +25,7 @@ demo: install
 	@ONCE=$(ONCE) $(BIN)/python -m sample_app.demo
 
 test: install
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(ARGS)
-	$(BIN)/coverage report
+	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --cov --cov-report=term $(ARGS)
 
 check: install
 	$(BIN)/ruff check

@@ -29,7 +29,8 @@ from tests.harness.models import written_down
 from tests.harness.redis_servers import TestRedis, machine_redis, own_redis
 from tests.harness.workers import Workers, workers_on
 
-REDIS = pytest.StashKey[str]()
+REDIS = pytest.StashKey[set[str]]()
+REDIS_USED = "redis"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,15 +56,36 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    figures = sorted({f"{name}: {value}" for report in reports for name, value in report.user_properties})
     left_out = reasons(terminalreporter.stats.get("skipped", []))
-    redis = config.stash.get(REDIS, None)
-    if not left_out and redis is None:
-        return
-    terminalreporter.section("left out for want of a server" if left_out else "servers")
-    for reason, number in left_out.items():
-        terminalreporter.write_line(f"{number} tests: {reason}")
-    if redis is not None:
-        terminalreporter.write_line(f"Redis: {redis}")
+    servers = [f"Redis: {described}" for described in sorted(config.stash.get(REDIS, set()))]
+    write_section(terminalreporter, "figures", figures)
+    write_section(terminalreporter, "servers", servers)
+    write_section(
+        terminalreporter,
+        "left out for want of a server",
+        [f"{number} tests: {reason}" for reason, number in left_out.items()],
+    )
+
+
+def write_section(terminalreporter: pytest.TerminalReporter, title: str, lines: list[str]) -> None:
+    if lines:
+        terminalreporter.section(title)
+    for line in lines:
+        terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that sums up, where tests run in several, which servers this one used."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[REDIS_USED] = sorted(session.config.stash.get(REDIS, set()))
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Hear what a process of several used; one that crashed says nothing."""
+    used = getattr(node, "workeroutput", {}).get(REDIS_USED, [])
+    node.config.stash.setdefault(REDIS, set()).update(used)
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +166,7 @@ def redis_server(pytestconfig: pytest.Config) -> Iterator[TestRedis]:
             if is_ci():
                 leave_out(error)
             server = stack.enter_context(own_redis())
-        pytestconfig.stash[REDIS] = server.described
+        pytestconfig.stash.setdefault(REDIS, set()).add(server.described)
         yield server
 
 

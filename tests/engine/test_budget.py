@@ -15,6 +15,7 @@ from flask_geneva.engine.run import Run
 from tests.harness.counting import Traffic
 from tests.harness.models import Order, db
 
+Record = Callable[[str, object], None]
 Counting = Callable[[], AbstractContextManager[Traffic]]
 
 STEPS = 10
@@ -42,7 +43,7 @@ def run(app: Flask, execution_id: int, *, straight_on: bool) -> None:
     execute(Run(app.extensions["geneva"].runtime, db.session(), runs_ahead=straight_on), execution_id)
 
 
-def test_a_step_by_itself(app: Flask, counting: Counting, database_kind: str) -> None:
+def test_a_step_by_itself(app: Flask, counting: Counting, database_kind: str, record_property: Record) -> None:
     (workflow,) = started()
     execution_id = workflow.step_executions[0].id
     db.session.remove()
@@ -50,11 +51,12 @@ def test_a_step_by_itself(app: Flask, counting: Counting, database_kind: str) ->
     with counting() as traffic:
         run(app, execution_id, straight_on=False)
 
+    record_property(f"a step by itself on {database_kind}", traffic.summary)
     assert traffic.statements <= ALONE[database_kind]
     assert traffic.commits == 2
 
 
-def test_steps_straight_on(app: Flask, counting: Counting, database_kind: str) -> None:
+def test_steps_straight_on(app: Flask, counting: Counting, database_kind: str, record_property: Record) -> None:
     (workflow,) = started()
     execution_id = workflow.step_executions[0].id
     db.session.remove()
@@ -62,6 +64,7 @@ def test_steps_straight_on(app: Flask, counting: Counting, database_kind: str) -
     with counting() as traffic:
         run(app, execution_id, straight_on=True)
 
+    record_property(f"{STEPS} steps straight on, on {database_kind}", traffic.summary)
     assert traffic.statements <= STRAIGHT_ON[database_kind] * STEPS + 3
     assert traffic.commits == STEPS + 1
     db.session.add(workflow)
@@ -70,7 +73,7 @@ def test_steps_straight_on(app: Flask, counting: Counting, database_kind: str) -
 
 
 @pytest.mark.parametrize("number", [1, 20])
-def test_a_creation(app: Flask, counting: Counting, number: int) -> None:
+def test_a_creation(app: Flask, counting: Counting, database_kind: str, record_property: Record, number: int) -> None:
     orders = [Order() for _ in range(number)]
     db.session.add_all(orders)
     db.session.flush()
@@ -79,5 +82,6 @@ def test_a_creation(app: Flask, counting: Counting, number: int) -> None:
         for order in orders:
             BudgetFlow.create(hero=order)
 
+    record_property(f"creating {number} on {database_kind}", traffic.summary)
     assert traffic.statements <= 4 * number
     assert traffic.commits == 0

@@ -19,9 +19,14 @@ class Traffic:
     commits: int = 0
     rollbacks: int = 0
 
+    @property
+    def summary(self) -> str:
+        """The totals, in words."""
+        return f"{self.statements} statements, {self.commits} commits, {self.rollbacks} rollbacks"
+
     def __str__(self) -> str:
         lines = [f"{number:>4}  {' '.join(entry.split())[:200]}" for number, entry in enumerate(self.log, start=1)]
-        return "\n".join([f"{self.statements} statements, {self.commits} commits, {self.rollbacks} rollbacks", *lines])
+        return "\n".join([self.summary, *lines])
 
 
 @contextlib.contextmanager
