@@ -1,7 +1,7 @@
 """Blinker signals that tell subscribers what happens; the sender is always the application.
 
-Those about a workflow carry ``workflow_id`` and ``workflow_class``, those about a step also ``execution_id`` and
-``step_name``. All facts are plain values, but for ``exception``.
+Those about a workflow carry ``workflow_id`` and ``workflow_class``, those about a step also ``execution_id``,
+``step_name`` and ``resumable``. All facts are plain values, but for ``exception``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ _namespace = Namespace()
 workflow_created = _namespace.signal("workflow_created", "A workflow was created, and that is committed.")
 precondition_evaluated = _namespace.signal(
     "precondition_evaluated",
-    "The conditions before a step were answered: 'outcome' is passed, skipped, canceled or exception.",
+    "The conditions before a step were answered: 'outcome' is passed, skipped, canceled or exception, or what a verb "
+    "in a condition made of the step; 'exception' is what they raised, or None.",
 )
 step_started = _namespace.signal("step_started", "The code of a step is about to run.")
 step_finished = _namespace.signal(
-    "step_finished", "An attempt at a step ended and is committed: 'duration' in seconds, 'outcome', 'exception'."
+    "step_finished",
+    "The code of a step has run and its ending is committed: 'outcome', 'step_state' and 'workflow_state' as the "
+    "ending wrote them, 'duration' in seconds, and the 'exception' that the policies decided about, or None.",
 )
 workflow_paused = _namespace.signal("workflow_paused", "A workflow was paused, and that is committed.")
 workflow_finished = _namespace.signal("workflow_finished", "A workflow is finished, and that is committed.")

@@ -43,6 +43,8 @@ class Attempt:
     step: StepDefinition
     iteration: Any = field(default=None)
     outgoing: list[OutgoingSignal] = field(default_factory=list)
+    # How long the step's code ran.
+    seconds: float = 0.0
 
     @cached_property
     def logger(self) -> StepLogger:
@@ -64,6 +66,7 @@ class Attempt:
             "workflow_class": self.workflow.type,
             "execution_id": self.execution.id,
             "step_name": self.execution.step_name,
+            "resumable": self.step.resumable,
         }
 
     @property

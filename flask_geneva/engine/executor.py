@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
@@ -49,8 +50,8 @@ def _execute(run: Run, execution_id: int) -> None:
         started = time.monotonic()
         events.send(events.step_started, run.runtime.app, **attempt.facts)
         verdict = perform(run, attempt)
-        ended, attempt = attempt, _end(run, attempt, verdict)
-        _tell_end(run, ended, verdict, time.monotonic() - started)
+        attempt.seconds = time.monotonic() - started
+        attempt = _end(run, attempt, verdict)
 
 
 def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: Verdict) -> None:
@@ -119,11 +120,13 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
         return None
     workflow, execution = pair
     follower = conclude(run, workflow, execution, verdict)
+    ending = {"outcome": execution.outcome, "step_state": execution.state, "workflow_state": workflow.state}
     save(run.session, execution, now=run.now)
     _note_error(run, verdict)
     attempt_ahead = _follow(run, workflow, execution, follower)
     announce_rest_after_commit(run.runtime, run.session, workflow)
     _commit(run)
+    _tell_end(attempt, verdict, ending)
     return attempt_ahead
 
 
@@ -201,11 +204,7 @@ def _commit(run: Run) -> None:
     session.commit()
 
 
-def _tell_end(run: Run, attempt: Attempt, verdict: Verdict, seconds: float) -> None:
-    if not events.step_finished.receivers:
-        return
+def _tell_end(attempt: Attempt, verdict: Verdict, ending: dict[str, Any]) -> None:
     error = getattr(verdict, "error", None)
-    outcome = type(verdict).__name__.lower()
-    events.send(
-        events.step_finished, run.runtime.app, **attempt.facts, duration=seconds, outcome=outcome, exception=error
-    )
+    app = attempt.runtime.app
+    events.send(events.step_finished, app, **attempt.facts, **ending, duration=attempt.seconds, exception=error)

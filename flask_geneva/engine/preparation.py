@@ -98,15 +98,17 @@ def _by_conditions(run: Run, attempt: Attempt) -> Decision:
     asks_signal = step.waits_for_signal and attempt.execution.signal_id is None
     looks_inside = asks_signal and not all(_by_name(matcher) for matcher in step.wait_for)
     if not conditions and step.condition is None and not looks_inside:
+        _tell(attempt, "passed")
         return _through_the_gate(run, attempt, None)
     # The user's code needs rows that it can see and may name.
     save(run.session, attempt.execution, attempt.workflow, now=run.now)
     with attempt.bound() as workflow_object:
         try:
             verdict = _evaluate(run, attempt, workflow_object)
-            _tell(attempt, verdict)
+            _tell(attempt, "passed" if verdict is None else type(verdict).__name__.lower())
             return _through_the_gate(run, attempt, workflow_object) if verdict is None else Ended(verdict, attempt)
         except FlowControl as control:
+            _tell(attempt, type(control.verdict).__name__.lower())
             return Ended(control.verdict, attempt)
         except Exception as error:
             return _by_policy(run, attempt, error)
@@ -120,7 +122,7 @@ def _by_policy(run: Run, attempt: Attempt, error: Exception) -> Decision:
     if run.is_ahead:
         attempt.logger.info("Could not be prepared straight on (%s), and is left to a job of its own.", error)
         return REST
-    _tell(attempt, None, error)
+    _tell(attempt, "exception", error)
     if isinstance(error, MigrationMissing):
         # No policy is meant for it: one that skips or cancels would do harm.
         return Ended(Paused(error=error, report=True), attempt)
@@ -206,11 +208,10 @@ def _by_name(matcher: object) -> bool:
     return isinstance(matcher, SignalMatcher) and matcher.predicate is None
 
 
-def _tell(attempt: Attempt, verdict: Verdict | None, error: Exception | None = None) -> None:
+def _tell(attempt: Attempt, outcome: str, error: Exception | None = None) -> None:
     """Tell subscribers how the conditions were answered."""
     if not events.precondition_evaluated.receivers:
         return
-    outcome = {Canceled: "canceled", Skipped: "skipped"}.get(type(verdict), "passed") if error is None else "exception"
     events.send(events.precondition_evaluated, attempt.runtime.app, **attempt.facts, outcome=outcome, exception=error)
 
 

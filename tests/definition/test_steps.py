@@ -138,7 +138,7 @@ def test_a_resumable_step_is_handed_its_iteration() -> None:
 
 
 def test_a_gravestone_has_a_name_a_place_and_a_source() -> None:
-    # REM-01, REM-02, DEF-59
+    # REM-01, REM-02, DEF-59, OBS-26
     class Order(PlainWorkflow):
         @step
         def reserve(self) -> None: ...

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete, text
 
-from flask_geneva import InvalidStateError, Workflow, events, step
+from flask_geneva import InvalidStateError, Workflow, step
 from flask_geneva.testing import perform_next_step, speedrun
 from tests.engine.flows import (
     Boom,
@@ -428,37 +428,6 @@ def test_the_last_step_may_delete_the_hero(app: Flask, plan: Plan) -> None:
 
     assert workflow.state == "finished"
     assert workflow.hero is None
-
-
-def test_events_tell_each_attempt_once_and_a_failing_subscriber_breaks_nothing(app: Flask, plan: Plan) -> None:
-    # OBS-06 to OBS-14
-    told: list[tuple[str, Any]] = []
-
-    def tell(name: str) -> Callable[..., None]:
-        def receive(sender: Flask, **facts: Any) -> None:
-            assert sender is app
-            told.append((name, facts.get("outcome")))
-            raise RuntimeError("a bad subscriber")
-
-        return receive
-
-    names = ("precondition_evaluated", "step_started", "step_finished", "workflow_finished")
-    receivers = {name: tell(name) for name in names}
-    for name, receiver in receivers.items():
-        getattr(events, name).connect(receiver, app)
-
-    workflow = start()
-    plan["one"] = lambda running: running.finish()
-    perform_next_step(workflow)
-
-    assert [name for name, _ in told] == [
-        "precondition_evaluated",
-        "step_started",
-        "workflow_finished",
-        "step_finished",
-    ]
-    assert told[0][1] == "passed"
-    assert workflow.state == "finished"
 
 
 def test_log_lines_name_workflow_hero_execution_and_step(
