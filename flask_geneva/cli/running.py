@@ -8,11 +8,13 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import click
-from flask import current_app
+from flask import Flask, current_app
+from sqlalchemy import select
 
 from flask_geneva.cli.group import OneLine, in_application
 from flask_geneva.cli.options import as_json_option
 from flask_geneva.cli.printing import print_json
+from flask_geneva.records.tables import step_executions, workflows
 from flask_geneva.worker.running import run_worker
 
 
@@ -33,6 +35,7 @@ def work(queues: tuple[str, ...], processes: int, burst: bool, no_fork: bool) ->
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     app = current_app._get_current_object()  # type: ignore[attr-defined]
+    _require_tables(app)
     app.extensions["geneva"].queue.redis.ping()
     run_worker(app, queues, processes=processes, burst=burst, fork=not no_fork)
 
@@ -41,16 +44,26 @@ def work(queues: tuple[str, ...], processes: int, burst: bool, no_fork: bool) ->
 @as_json_option
 @in_application
 def keep_house(as_json: bool) -> None:
-    """Do one run of housekeeping, and print what it did."""
+    """Do one run of housekeeping, and print what it did; exit 1 where some of it failed."""
     state = current_app.extensions.get("geneva")
     if state is None:
         raise OneLine(f"The application '{current_app.name}' has no Geneva.")
+    _require_tables(current_app)
     done = _counts(state.geneva.run_housekeeping())
     if as_json:
         print_json(done)
-        return
-    for name, number in done.items():
-        click.echo(f"{name.replace('_', ' ')}: {number}")
+    else:
+        for name, number in done.items():
+            click.echo(f"{name.replace('_', ' ')}: {number}")
+    if done.get("failures"):
+        raise OneLine(f"{done['failures']} things could not be mended; the log says why. The next run tries again.")
+
+
+def _require_tables(app: Flask) -> None:
+    """Fail before anything begins where no step could run: the database is away, or lacks the tables of every step."""
+    with app.extensions["geneva"].db.engine.connect() as connection:
+        for table in (workflows, step_executions):
+            connection.execute(select(table.c.id).limit(0))
 
 
 def _counts(summary: Any) -> dict[str, Any]:

@@ -77,7 +77,19 @@ def test_a_step_that_nobody_knows_is_refused_with_the_nearest(cli: Cli, command:
     assert "Did you mean 'capture'?" in error
 
 
-@pytest.mark.parametrize("command", [["list"], ["check"], ["stats"], ["show", 1], ["cancel", 1], ["signal", 1, "paid"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list"],
+        ["check"],
+        ["stats"],
+        ["show", 1],
+        ["cancel", 1],
+        ["signal", 1, "paid"],
+        ["housekeeping"],
+        ["worker", "--burst"],
+    ],
+)
 def test_missing_tables_are_told_with_the_commands_that_make_them(
     build_app: BuildApp, tmp_path: Path, command: list[Any]
 ) -> None:
@@ -112,7 +124,7 @@ def test_a_missing_column_is_told(cli: Cli) -> None:
         "sqlite:////nowhere/at/all.db",
     ],
 )
-@pytest.mark.parametrize("command", [["list"], ["cancel", 1, 2]])
+@pytest.mark.parametrize("command", [["list"], ["cancel", 1, 2], ["housekeeping"], ["worker", "--burst"]])
 @pytest.mark.databases("sqlite")
 def test_a_database_that_cannot_be_reached_is_told_without_its_password(
     unreachable: Callable[[str], Cli], url: str, command: list[Any]
@@ -158,3 +170,15 @@ def unreachable(build_app: BuildApp, monkeypatch: pytest.MonkeyPatch) -> Callabl
         return commands_of(make_app(url))
 
     return build
+
+
+@pytest.mark.databases("sqlite")
+def test_housekeeping_that_could_not_do_all_of_its_work_says_so(cli: Cli) -> None:
+    db.session.execute(text("ALTER TABLE geneva_workflows RENAME COLUMN transitioned_at TO away"))
+    db.session.commit()
+
+    done = cli("housekeeping")
+
+    assert done.exit_code == 1
+    assert "workflows rescheduled: 0\n" in done.stdout
+    assert "could not be mended; the log says why. The next run tries again." in done.stderr
