@@ -1,6 +1,7 @@
 # make demo   the sample shop with three orders on their way (ONCE=1: stop when all three are finished)
 # make test   the whole suite, on the servers that this machine has (ARGS="-k signals" is passed on to pytest)
 # make check  lint, format, types, layers
+# make docs   the manuals and the reference, as pages in build/docs
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ INSTALLED := $(VENV)/installed
 PROCESSES ?= auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test check bench clean install
+.PHONY: demo test check docs bench clean install
 
 install: $(INSTALLED)
 
@@ -32,6 +33,10 @@ check: install
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: install
+	$(PIP) install --quiet --group docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
 
 # The peer to compare with is installed for the benchmark alone.
 bench: install

@@ -82,6 +82,15 @@ def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
     assert getattr(flask_geneva, name).__doc__
 
 
+@pytest.mark.parametrize("name", flask_geneva.__all__)
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    reference = (ROOT / "docs/reference.md").read_text()
+    described = f":: flask_geneva.{name}\n" in reference
+    is_error = getattr(flask_geneva, name).__module__ == "flask_geneva.errors"
+
+    assert described or (is_error and "automodule:: flask_geneva.errors" in reference)
+
+
 def test_every_config_key_is_in_the_table_of_the_readme() -> None:
     keys = [key.name for key in KEYS]
     documented = re.findall(r"^\| `(GENEVA_\w+)` \|", section("README.md", "Configuration"), flags=re.MULTILINE)
