@@ -25,7 +25,6 @@ from flask_geneva.records.base import MODELS_KEY
 from flask_geneva.records.references import models_in
 from flask_geneva.records.tables import register_tables
 from flask_geneva.webhooks import views
-from flask_geneva.webhooks.commands import webhook_commands
 from flask_geneva.webhooks.delivery_log import register_table
 from flask_geneva.webhooks.sources import AnyHandler, Verifier, WebhookSources
 from flask_geneva.worker.job_queue import RQJobQueue
@@ -73,7 +72,7 @@ class Geneva:
         views.register(runtime, self.webhook_sources)
         metrics = metrics_blueprint(runtime, lambda: self._access or settings.dashboard_access)
         app.register_blueprint(metrics, url_prefix=settings.url_prefix)
-        app.cli.add_command(geneva_group([webhook_commands]))
+        app.cli.add_command(geneva_group({"webhooks": "flask_geneva.webhooks.commands:webhook_commands"}))
 
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
         with app.app_context():
