@@ -30,6 +30,8 @@ _UNDISTURBED = _OWN.where(
     )
 )
 
+_UNSEEN: Any = object()
+
 
 class Checkpoints:
     """The cursor of one execution, and how it gets into the database."""
@@ -52,11 +54,13 @@ class Checkpoints:
 
     def move(self, value: object) -> None:
         """Set the cursor in memory, when it can be stored."""
-        structure = encode(value, name="cursor")
-        limit = self._run.runtime.settings.max_cursor_size
-        check_size(structure, limit, CursorTooLarge, "GENEVA_MAX_CURSOR_SIZE", "the cursor")
+        self._structure = self._storable(value)
         self.cursor = value
-        self._structure = structure
+
+    def pass_to(self, value: object) -> None:
+        """Set the cursor in memory; whether it can be stored is seen when it is, which may be many items later."""
+        self.cursor = value
+        self._structure = _UNSEEN
 
     def make(self) -> None:
         """Store and commit. ``asked_to_stop`` is set where an operator wants so, or the attempt is fenced."""
@@ -86,7 +90,15 @@ class Checkpoints:
         self.session.flush()
         dispatch(self._attempt)
 
+    def _storable(self, value: object) -> Any:
+        structure = encode(value, name="cursor")
+        limit = self._run.runtime.settings.max_cursor_size
+        check_size(structure, limit, CursorTooLarge, "GENEVA_MAX_CURSOR_SIZE", "the cursor")
+        return structure
+
     def _write(self, statement: Any, **extra: int) -> bool:
+        if self._structure is _UNSEEN:
+            self._structure = self._storable(self.cursor)
         values = {
             "cursor_value": self._structure,
             "completed_iterations": self.count,

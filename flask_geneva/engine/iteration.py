@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar
 
@@ -32,11 +31,16 @@ class IterableStep:
     by an operator, by its limits, or because the worker is to end. It goes on from the cursor in a new execution.
     """
 
-    def __init__(self, checkpoints: Checkpoints, *, resumed: bool, limits: Limits) -> None:
+    def __init__(self, checkpoints: Checkpoints, *, name: str, resumed: bool, limits: Limits) -> None:
+        self.name = name
         self._checkpoints = checkpoints
         self._limits = limits
         self.resumed = resumed
         self.advanced = False
+
+    def __repr__(self) -> str:
+        of_total = "" if self.total is None else f" of {self.total}"
+        return f"<IterableStep {self.name} at {self.cursor!r}, {self.iterations}{of_total} iterations>"
 
     @property
     def cursor(self) -> Any:
@@ -82,8 +86,8 @@ class IterableStep:
 
     def checkpoint(self) -> None:
         """Store the cursor and the step's own writes, and look whether to stop. Commits; may end the step here."""
-        self._checkpoints.make()
-        if self._checkpoints.asked_to_stop or self._limits.are_reached(self._checkpoints.count):
+        self._store()
+        if self._limits.are_reached(self.iterations):
             self._stop()
 
     def skip_to(self, value: object, wait: timedelta | float | None = None) -> NoReturn:
@@ -99,17 +103,18 @@ class IterableStep:
 
     def iterate_over(self, sequence: Iterable[Item], checkpoint_every: Every = 1) -> Iterator[Item]:
         """Yield the items that are left, with the index of the next one as cursor."""
+        if isinstance(sequence, Set):
+            raise StepConfigurationError(
+                f"Cannot iterate over a {type(sequence).__name__}: it has no order in which the step could go on. "
+                f"Give it one: sorted(...)."
+            )
         start = self.cursor or 0
         if not isinstance(start, int):
             raise InvalidStateError(f"Cannot iterate over a sequence from the cursor {start!r}: it is no index.")
         items: Iterable[Item] = (
             itertools.islice(sequence, start, None) if not isinstance(sequence, Sequence) else _from(sequence, start)
         )
-        with self._pacing(checkpoint_every) as pace:
-            for index, item in enumerate(items, start):
-                yield item
-                self._move(index + 1)
-                pace()
+        return self._walk(((item, index) for index, item in enumerate(items, start + 1)), checkpoint_every)
 
     def iterate_over_records(
         self,
@@ -122,13 +127,8 @@ class IterableStep:
 
         The columns must be unique together and never NULL; rows that are added behind the cursor are not seen.
         """
-        keyset = Keyset(select, cursor)
-        with self._pacing(checkpoint_every) as pace:
-            for page in keyset.pages(self._checkpoints.session, self.cursor, batch_size):
-                for record, key in page:
-                    yield record
-                    self._move(key)
-                    pace()
+        pages = self._pages(select, cursor, batch_size)
+        return self._walk(itertools.chain.from_iterable(pages), checkpoint_every)
 
     def iterate_over_batches(
         self,
@@ -138,12 +138,43 @@ class IterableStep:
         checkpoint_every: Every = 1,
     ) -> Iterator[list[Item]]:
         """Yield lists of at most ``batch_size`` records, and make a checkpoint after each list."""
-        keyset = Keyset(select, cursor)
-        with self._pacing(checkpoint_every) as pace:
-            for page in keyset.pages(self._checkpoints.session, self.cursor, batch_size):
-                yield [record for record, _ in page]
-                self._move(page[-1][1])
-                pace()
+        pages = self._pages(select, cursor, batch_size)
+        return self._walk((([record for record, _ in page], page[-1][1]) for page in pages), checkpoint_every)
+
+    def _pages(self, select: Select[Item], cursor: CursorColumns, size: int) -> Iterator[list[tuple[Item, Any]]]:
+        return Keyset(select, cursor).pages(self._checkpoints.session, self.cursor, size)
+
+    def _walk(self, items: Iterable[tuple[Item, Any]], every: Every) -> Iterator[Item]:
+        """Yield each item, then move the cursor behind it, with a checkpoint when one is due and one for the rest.
+
+        The limits are looked at before an item, and never before the first: no execution is in vain, neither one
+        that begins when all is done nor one whose time is over before it begins.
+        """
+        return self._paced(items, _Pace(every))
+
+    def _paced(self, items: Iterable[tuple[Item, Any]], pace: _Pace) -> Iterator[Item]:
+        for item, behind in items:
+            if self._has_done_enough(pace):
+                self._store_rest(pace)
+                self._stop()
+            yield item
+            self._checkpoints.pass_to(behind)
+            self.advanced = True
+            if pace.is_due():
+                self._store()
+        self._store_rest(pace)
+
+    def _has_done_enough(self, pace: _Pace) -> bool:
+        return (self.iterations > 0 or pace.has_rest) and self._limits.are_reached(self.iterations)
+
+    def _store_rest(self, pace: _Pace) -> None:
+        if pace.has_rest:
+            self._store()
+
+    def _store(self) -> None:
+        self._checkpoints.make()
+        if self._checkpoints.asked_to_stop:
+            self._stop()
 
     def _move(self, value: object) -> None:
         self._checkpoints.move(value)
@@ -151,19 +182,6 @@ class IterableStep:
 
     def _stop(self, wait: timedelta | None = None) -> NoReturn:
         raise FlowControl(Suspended(wait=wait, progressed=self.has_progressed))
-
-    @contextmanager
-    def _pacing(self, every: Every) -> Iterator[Callable[[], None]]:
-        """Make a checkpoint at each call that is due, and one for the rest when the loop is through."""
-        pace = _Pace(every)
-
-        def step() -> None:
-            if pace.is_due():
-                self.checkpoint()
-
-        yield step
-        if pace.has_rest:
-            self.checkpoint()
 
 
 class Limits:
@@ -221,7 +239,7 @@ def iteration_of(run: Run, attempt: Attempt) -> IterableStep:
     """Make the object that the attempt's step receives."""
     limits = Limits(run, max_iterations=attempt.step.max_iterations, max_runtime=attempt.step.max_runtime)
     resumed = attempt.execution.continues_from_id is not None
-    return IterableStep(Checkpoints(run, attempt), resumed=resumed, limits=limits)
+    return IterableStep(Checkpoints(run, attempt), name=attempt.step.name, resumed=resumed, limits=limits)
 
 
 def _from(sequence: Sequence[Item], start: int) -> Iterator[Item]:

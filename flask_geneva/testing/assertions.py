@@ -63,21 +63,22 @@ def assert_signal_state(workflow: Workflow[Any], name: str, state: str) -> Signa
 
 
 def assert_cursor(workflow: Workflow[Any], value: Any) -> None:
-    """Check the cursor of the newest execution of the chain."""
-    newest = _newest(workflow)
+    """Check the cursor of the newest execution of the chain, which goes on from there."""
+    newest = _history(workflow)[-1]
     if newest.cursor_value != value or type(newest.cursor_value) is not type(value):
         raise AssertionError(f"The cursor of {workflow!r} in {newest!r} is {newest.cursor_value!r}, not {value!r}")
 
 
 def assert_iterations(workflow: Workflow[Any], n: int) -> None:
-    """Check the number of iterations that the newest execution of the chain has made."""
-    newest = _newest(workflow)
+    """Check how many iterations the newest execution of the chain has made, of those that have begun."""
+    history = _history(workflow)
+    newest = next((each for each in reversed(history) if each.started_at is not None), history[-1])
     if newest.completed_iterations != n:
         raise AssertionError(f"{newest!r} of {workflow!r} has made {newest.completed_iterations} iterations, not {n}")
 
 
-def _newest(workflow: Workflow[Any]) -> StepExecution:
+def _history(workflow: Workflow[Any]) -> list[StepExecution]:
     history = workflow.execution_history
     if not history:
         raise AssertionError(f"{workflow!r} has no executions")
-    return history[-1]
+    return history
