@@ -11,12 +11,13 @@ from flask import Flask, current_app
 from flask_sqlalchemy import SQLAlchemy
 from redis import Redis
 from rq import Queue
+from sqlalchemy import Engine
 
 from flask_geneva import config
 from flask_geneva.cli import geneva_group
 from flask_geneva.dashboard.access import Access
 from flask_geneva.dashboard.metrics import metrics_blueprint
-from flask_geneva.engine import outbox, outgoing_signals, transactions
+from flask_geneva.engine import sessions
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import ConfigurationError
 from flask_geneva.housekeeping.run import Summary, run_housekeeping
@@ -58,15 +59,14 @@ class Geneva:
     def init_app(self, app: Flask, db: SQLAlchemy | None = None) -> None:
         """Connect an application. Reads and checks the configuration; opens no connection, imports no workflow.
 
-        :raises ConfigurationError: without Flask-SQLAlchemy, or for a wrong ``GENEVA_`` value.
+        :raises ConfigurationError: without Flask-SQLAlchemy, for a wrong ``GENEVA_`` value, or at a second call.
         """
+        _refuse_mix_ups(app)
         database = _database_of(app, db)
         config.set_defaults(app.config)
         settings = config.read_settings(app.config)
         queue = RQJobQueue(settings)
-        runtime = Runtime(
-            app=app, settings=settings, open_session=lambda: database.session(), queue=queue, workflow_class=Workflow
-        )
+        runtime = Runtime(app=app, settings=settings, sessions=database.session, queue=queue, workflow_class=Workflow)
         app.extensions["geneva"] = GenevaState(self, database, runtime, queue)
         self._prepare_database(app, database, settings)
         views.register(runtime, self.webhook_sources)
@@ -75,16 +75,13 @@ class Geneva:
         app.cli.add_command(geneva_group({"webhooks": "flask_geneva.webhooks.commands:webhook_commands"}))
 
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
-        with app.app_context():
-            engine = db.engine
+        engine = _default_engine(app, db)
         register_tables(db.metadata, engine.dialect.name)
         register_table(db.metadata)
         if settings.configure_sqlite:
             sqlite.configure(engine)
         missing_schema.listen(engine)
-        outbox.listen(db.session)
-        outgoing_signals.listen(db.session)
-        transactions.listen(db.session)
+        sessions.equip(db.session)
         factory = db.session.session_factory
         known: dict[str, Any] = factory.kw.get("info") or {}
         factory.configure(info={**known, MODELS_KEY: models_in([cast("Any", db.Model).registry])})
@@ -137,6 +134,26 @@ def _state() -> GenevaState:
             f"The application '{current_app.name}' has no Geneva. Call geneva.init_app(app, db) in its factory."
         )
     return state
+
+
+def _refuse_mix_ups(app: object) -> None:
+    if not isinstance(app, Flask):
+        raise ConfigurationError(f"geneva.init_app(app, db) takes the Flask application first, not {app!r}.")
+    if "geneva" in app.extensions:
+        raise ConfigurationError(
+            f"geneva.init_app was called twice for the application '{app.name}'. Call it once, in its factory."
+        )
+
+
+def _default_engine(app: Flask, db: SQLAlchemy) -> Engine:
+    with app.app_context():
+        engine = db.engines.get(None)
+    if engine is None:
+        raise ConfigurationError(
+            f"The application '{app.name}' has only SQLALCHEMY_BINDS, and the workflows are kept in the default "
+            f"database. Set SQLALCHEMY_DATABASE_URI."
+        )
+    return engine
 
 
 def _database_of(app: Flask, db: SQLAlchemy | None) -> SQLAlchemy:

@@ -23,10 +23,12 @@ from flask_geneva.engine import creation, removed_steps, sending, verbs
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.explanation import explain
 from flask_geneva.engine.runtime import Runtime, current_runtime
+from flask_geneva.engine.sessions import adopted
 from flask_geneva.errors import InvalidStateError, StepConfigurationError
 from flask_geneva.logs import StepLogger, logger_for
 from flask_geneva.records import heroes
 from flask_geneva.records.base import Base
+from flask_geneva.records.columns import refuse_columns
 from flask_geneva.records.details import Details
 from flask_geneva.records.signal import Signal
 from flask_geneva.records.step_execution import StepExecution
@@ -118,6 +120,7 @@ class Workflow(Base, Generic[Hero]):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
+        refuse_columns(cls)
         definition = _named_apart(cls, read_definition(cls, reserved=_RESERVED))
         cls.__mapper_args__ = {"polymorphic_identity": definition.name}
         # A workflow class has no columns of its own: its annotations are its own affair.
@@ -287,7 +290,7 @@ class Workflow(Base, Generic[Hero]):
         """The record that the workflow belongs to; None when there is none, or it is gone."""
         if self.hero_type is None or self.hero_id is None:
             return cast("Hero", None)
-        return cast("Hero", heroes.get(self._session(), self.hero_type, self.hero_id))
+        return cast("Hero", heroes.get(adopted(self._session()), self.hero_type, self.hero_id))
 
     @property
     def received_signal(self) -> Signal | None:
@@ -356,7 +359,7 @@ class Workflow(Base, Generic[Hero]):
         return object_session(self) or current_runtime().session()
 
     def _place(self) -> tuple[Runtime, Session, Self]:
-        return current_runtime(), self._session(), self
+        return current_runtime(), adopted(self._session()), self
 
     def _end_step(self, verdict: Verdict) -> None:
         if self._attempt is not None:

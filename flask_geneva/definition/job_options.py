@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -31,6 +32,19 @@ def read_job_options(options: object, where: str) -> dict[str, Any]:
         for key, value in options.items()
         if value is not None
     }
+
+
+def read_own_job_options(options: object, where: str) -> dict[str, Any]:
+    """Check the options of one workflow, which are stored with it, likewise; ``meta`` must be JSON then."""
+    read = read_job_options(options, where)
+    try:
+        json.dumps(read)
+    except (TypeError, ValueError) as error:
+        raise StepConfigurationError(
+            f"{where}: job_options['meta'] is stored with the workflow as JSON, and cannot be: {error}. Keep to str, "
+            f"numbers, bool, None, lists and dicts."
+        ) from error
+    return read
 
 
 def merge_job_options(*levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.steps import StepDefinition
 from flask_geneva.engine.runtime import Runtime
+from flask_geneva.errors import InvalidStateError
 from flask_geneva.logs import StepLogger, logger_for
 from flask_geneva.records.instances import instance_of
 from flask_geneva.records.signal import Signal
@@ -86,14 +88,36 @@ class Attempt:
 
     @contextmanager
     def bound(self) -> Iterator[Any]:
-        """Yield a fresh workflow object that knows this attempt, so that its verbs end the step. May be nested."""
+        """Yield a fresh workflow object that knows this attempt, so that its verbs end the step. May be nested.
+
+        :raises InvalidStateError: where the user's code has begun another session in the place of the attempt's.
+        """
         workflow = instance_of(self.session, self.workflow_class, self.workflow)
         outer = workflow._attempt
         workflow._attempt = self.session.info[_RUNNING] = self
         try:
             yield workflow
+            self.keep_session()
+        except FlowControl:
+            self.keep_session()
+            raise
+        except BaseException:
+            self.runtime.reclaim(self.session)
+            raise
         finally:
             workflow._attempt = self.session.info[_RUNNING] = outer
+
+    def keep_session(self) -> None:
+        """See to it that ``db.session`` is the session whose commit ends the attempt.
+
+        :raises InvalidStateError: where it was removed and another begun, whose writes could not be committed with it.
+        """
+        if self.runtime.reclaim(self.session):
+            raise InvalidStateError(
+                f"Step '{self.execution.step_name}' of {self.workflow.type} #{self.workflow.id} called "
+                f"db.session.remove(): what it wrote afterwards cannot be committed together with its end, and was "
+                f"rolled back. Leave the call out, or use db.session.rollback() or close() instead."
+            )
 
 
 def running_in(session: Session) -> Attempt | None:

@@ -64,11 +64,13 @@ class Checkpoints:
 
     def make(self) -> None:
         """Store and commit. ``asked_to_stop`` is set where an operator wants so, or the attempt is fenced."""
+        self._attempt.keep_session()
         with self._run.time_limit.suspended():
             self._make()
 
     def store_cursor(self) -> None:
         """Store the cursor without a commit, which the end of the attempt makes."""
+        self._attempt.keep_session()
         self._lock_the_workflows()
         # The end locks both rows: the workflow's must not come after the execution's, which is written here.
         lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)

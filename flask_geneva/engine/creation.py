@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import Session
 
 from flask_geneva import events
-from flask_geneva.definition.job_options import read_job_options
+from flask_geneva.definition.job_options import read_own_job_options
 from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import next_execution, send
@@ -41,9 +41,9 @@ def create(
     definition = workflow_class.definition
     if hero is None and not definition.may_proceed_without_hero:
         raise HeroMissing(definition.name)
-    options = read_job_options(job_options or {}, where=f"{definition.name}.create")
+    options = read_own_job_options(job_options, where=f"{definition.name}.create")
     session.flush()
-    hero_type, hero_id = heroes.reference(hero, session) if hero is not None else (None, None)
+    hero_type, hero_id = heroes.reference_to_stay(hero, session) if hero is not None else (None, None)
     now = runtime.now()
     workflow = new_workflow(
         type=definition.name,

@@ -102,16 +102,16 @@ def _by_conditions(run: Run, attempt: Attempt) -> Decision:
         return _through_the_gate(run, attempt, None)
     # The user's code needs rows that it can see and may name.
     save(run.session, attempt.execution, attempt.workflow, now=run.now)
-    with attempt.bound() as workflow_object:
-        try:
+    try:
+        with attempt.bound() as workflow_object:
             verdict = _evaluate(run, attempt, workflow_object)
             _tell(attempt, "passed" if verdict is None else type(verdict).__name__.lower())
             return _through_the_gate(run, attempt, workflow_object) if verdict is None else Ended(verdict, attempt)
-        except FlowControl as control:
-            _tell(attempt, type(control.verdict).__name__.lower())
-            return Ended(control.verdict, attempt)
-        except Exception as error:
-            return _by_policy(run, attempt, error)
+    except FlowControl as control:
+        _tell(attempt, type(control.verdict).__name__.lower())
+        return Ended(control.verdict, attempt)
+    except Exception as error:
+        return _by_policy(run, attempt, error)
 
 
 def _by_policy(run: Run, attempt: Attempt, error: Exception) -> Decision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flask import current_app
 from sqlalchemy import inspect
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session
 
 from flask_geneva.config import Settings
 from flask_geneva.errors import ConfigurationError
@@ -62,13 +62,28 @@ class Runtime:
 
     app: Flask
     settings: Settings
-    open_session: Callable[[], Session]
+    sessions: scoped_session[Any]
     queue: JobQueue
     workflow_class: type[Any]
 
     def session(self) -> Session:
         """Return the application's session of the present context."""
-        return self.open_session()
+        session: Session = self.sessions()
+        return session
+
+    def reclaim(self, session: Session) -> bool:
+        """Make the session the present context's own again, where ``db.session.remove()`` has put it out of its place.
+
+        Return whether another one was begun in its place, which is closed.
+        """
+        registry = self.sessions.registry
+        usurper = registry() if registry.has() else None
+        if usurper is session:
+            return False
+        if usurper is not None:
+            usurper.close()
+        registry.set(session)
+        return usurper is not None
 
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""

@@ -55,6 +55,10 @@ class _Place:
     def who(self) -> str:
         return f"{_workflows(self.count)} of {self.type} (such as #{self.first})"
 
+    @property
+    def stands(self) -> str:
+        return "stands" if self.count == 1 else "stand"
+
 
 def check(session: Session, runtime: Runtime) -> Report:
     """Compare the code that is loaded with the rows in flight."""
@@ -81,13 +85,13 @@ def _stranded(places: list[_Place], classes: dict[str, type[Any]]) -> Iterator[F
         declared = classes.get(place.type)
         if declared is None:
             text = (
-                f"{place.who} stand at {place.step_name or 'no step'}, and no class of that name is declared. Import "
-                f"its module in the application factory, declare it again, or cancel them."
+                f"{place.who} {place.stands} at {place.step_name or 'no step'}, and no class of that name is declared. "
+                f"Import its module in the application factory, declare it again, or cancel what is left."
             )
             yield _finding("unknown_class", text, place)
         elif place.step_name is not None and place.step_name not in declared.definition.steps:
             text = (
-                f"{place.who} stand at step '{place.step_name}', which the class does not define. Declare "
+                f"{place.who} {place.stands} at step '{place.step_name}', which the class does not define. Declare "
                 f"'{place.step_name} = removed_step()' where it stood, or move them with 'flask geneva resume-at'."
             )
             yield _finding("unknown_step", text, place)

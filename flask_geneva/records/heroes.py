@@ -33,14 +33,25 @@ def reference(hero: object, session: Session) -> Reference:
     """Name a record as (type, id), both text; a composite key is a JSON list. The record must have its key already.
 
     The type is the class's name where the application knows one model of that name, else ``module:Class``. Of an
-    inheritance tree it is the topmost class, so that a record has one name however it was loaded.
+    inheritance tree it is the topmost class, so that a record has one name however it was loaded. One that was only
+    added to the session is flushed, as by any query.
     """
     state = _state_of(hero)
+    if state.pending and hero in session:
+        session.flush()
     if not state.identity:
         raise GenevaError(f"Cannot use {hero!r} as a hero: it is not stored yet. Add it to db.session and flush first.")
     mapper = state.mapper.base_mapper
     parts = [_write(part) for part in state.identity]
     return _type_name(mapper.class_, session), parts[0] if len(parts) == 1 else json.dumps(parts)
+
+
+def reference_to_stay(hero: object, session: Session) -> Reference:
+    """Name a record likewise; one whose row is gone, or goes with this transaction, is refused."""
+    state = _state_of(hero)
+    if state.deleted or state.was_deleted:
+        raise GenevaError(f"Cannot use {hero!r} as a hero: it is deleted. Create the workflow for a record that stays.")
+    return reference(hero, session)
 
 
 def exists(session: Session, hero_type: str, hero_id: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import signal
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from flask_geneva.worker.housekeeper import Housekeeper
 from flask_geneva.worker.work_horse import STOP_SIGNALS
 from flask_geneva.worker.worker import GenevaSimpleWorker, GenevaWorker
 
+logger = logging.getLogger(__name__)
+
 # How often, in seconds, a worker looks whether its queues need a scheduler.
 MAINTENANCE_INTERVAL = 60
 
@@ -29,7 +32,14 @@ def run_worker(
     Without names: on ``GENEVA_QUEUE`` and every queue that the loaded workflow classes name. SIGTERM and SIGINT let
     the step in hand end, a resumable one at its next checkpoint; a second one after more than a second ends it cold.
     """
-    names = list(queues) or queues_of(app.extensions["geneva"].runtime)
+    runtime = app.extensions["geneva"].runtime
+    if not runtime.declared_classes():
+        logger.warning(
+            "The application '%s' has no workflow class loaded, so every workflow that this worker meets will be "
+            "paused. Import the modules that declare them in the application factory.",
+            app.name,
+        )
+    names = list(queues) or queues_of(runtime)
     if processes > 1:
         _Pool(app, names, processes).start(burst=burst)
         return

@@ -160,7 +160,7 @@ def test_check_names_what_a_deploy_has_stranded(cli: Cli, start: Start) -> None:
 
     assert checked.exit_code == 1
     assert f"1 workflow of GoneDispatch (such as #{lost_class})" in checked.stdout
-    assert "stand at step 'weigh', which the class does not define" in checked.stdout
+    assert "stands at step 'weigh', which the class does not define" in checked.stdout
 
 
 def test_check_in_json(cli: Cli, start: Start) -> None:

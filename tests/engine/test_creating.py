@@ -12,7 +12,15 @@ import pytest
 from flask import Flask
 from sqlalchemy import select, text
 
-from flask_geneva import HeroMissing, StepConfigurationError, Workflow, WorkflowAlreadyOngoing, removed_step, step
+from flask_geneva import (
+    GenevaError,
+    HeroMissing,
+    StepConfigurationError,
+    Workflow,
+    WorkflowAlreadyOngoing,
+    removed_step,
+    step,
+)
 from flask_geneva.testing import speedrun
 from tests.harness.models import CompositeHero, Order, StrHero, UUIDHero, db
 
@@ -151,6 +159,33 @@ def test_wrong_job_options_are_refused_before_anything_is_written(app: Flask) ->
         CreatedFlow.create(hero=order, job_options={"priority": 1})
 
     assert db.session.scalars(select(Workflow)).all() == []
+
+
+def test_options_of_one_workflow_that_cannot_be_stored_are_refused(app: Flask) -> None:
+    order = new_order()
+
+    with pytest.raises(StepConfigurationError, match=r"job_options\['meta'\] is stored with the workflow as JSON"):
+        CreatedFlow.create(hero=order, job_options={"meta": {"at": timedelta(1)}})
+
+    assert CreatedFlow.ongoing_for(order) is None
+
+
+def test_a_record_that_was_only_added_has_no_ongoing_workflow(app: Flask) -> None:
+    assert CreatedFlow.ongoing_for(new_order()) is None
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_record_that_is_deleted_is_no_hero(app: Flask, is_flushed: bool) -> None:
+    order = new_order()
+    db.session.commit()
+    db.session.delete(order)
+    if is_flushed:
+        db.session.flush()
+
+    with pytest.raises(GenevaError, match="as a hero: it is deleted"):
+        CreatedFlow.create(hero=order)
+
+    assert db.session.scalars(select(CreatedFlow)).all() == []
 
 
 def test_get_or_create_gives_the_same_one_again(app: Flask) -> None:
