@@ -26,7 +26,7 @@ _COMMANDS = {
     "pause": "flask_geneva.cli.acting:pause",
     "resume": "flask_geneva.cli.acting:resume",
     "resume-at": "flask_geneva.cli.acting:resume_at",
-    "show": "flask_geneva.cli.reading:show_workflow",
+    "show": "flask_geneva.cli.showing:show_workflow",
     "signal": "flask_geneva.cli.acting:send_signal",
     "skip": "flask_geneva.cli.acting:skip",
     "stats": "flask_geneva.cli.reading:show_gauges",

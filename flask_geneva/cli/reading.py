@@ -1,16 +1,14 @@
-"""The commands that only look: list, show, check, stats."""
+"""The commands that look at many workflows: list, check, stats."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import click
-from sqlalchemy import Table
 
-from flask_geneva.cli.group import OneLine, in_application
+from flask_geneva.cli.group import in_application
 from flask_geneva.cli.options import (
     Filters,
     as_json_option,
@@ -20,16 +18,12 @@ from flask_geneva.cli.options import (
 from flask_geneva.cli.options import (
     workflow_id as id_of_workflow,
 )
-from flask_geneva.cli.printing import first_line, hero, moment, print_json, print_table, printable
+from flask_geneva.cli.printing import first_line, hero, print_json, print_table, printable
 from flask_geneva.engine.explanation import in_words
 from flask_geneva.engine.runtime import current_runtime
 from flask_geneva.insights.checking import Finding, check
 from flask_geneva.insights.gauges import ClassGauges, Gauges, read_gauges
 from flask_geneva.insights.listing import Standing, page_of
-from flask_geneva.insights.timelines import Timeline, timeline_of
-from flask_geneva.records.signal import Signal
-from flask_geneva.records.step_execution import StepExecution
-from flask_geneva.records.tables import signals, step_executions, workflows
 from flask_geneva.states import ENDED_WORKFLOW_STATES, StepState, WorkflowState
 
 
@@ -65,29 +59,6 @@ def list_workflows(limit: int, before: int | None, as_json: bool, **filters: Any
         click.echo(f"There are more: --before {page[-1].id}")
     elif not page:
         click.echo("No workflows.")
-
-
-@click.command("show")
-@click.argument("workflow_id", metavar="ID", type=id_of_workflow)
-@click.option("--traceback", "with_traceback", is_flag=True, help="With the traceback of each error.")
-@as_json_option
-@in_application
-def show_workflow(workflow_id: int, with_traceback: bool, as_json: bool) -> None:
-    """Show where a workflow stands and why, and its timeline with signals and errors."""
-    timeline = timeline_of(current_runtime().session(), workflow_id)
-    if timeline is None:
-        raise OneLine(f"There is no workflow #{workflow_id}.")
-    if as_json:
-        print_json(_facts_of(timeline))
-        return
-    workflow = timeline.workflow
-    of_hero = f" of {hero(workflow.hero_type, workflow.hero_id)}" if workflow.hero_type is not None else ""
-    click.echo(printable(f"{workflow.type} #{workflow.id}{of_hero}: {workflow.explain()}."))
-    click.echo(f"created {moment(workflow.created_at)} UTC")
-    for entry in timeline.entries:
-        click.echo()
-        for line in _signal_lines(entry) if isinstance(entry, Signal) else _attempt_lines(entry, with_traceback):
-            click.echo(printable(line))
 
 
 @click.command("check")
@@ -144,64 +115,6 @@ def _why(each: Standing, now: datetime) -> str:
         apart = in_words(each.scheduled_for - now)
         return f"due in {apart}" if each.scheduled_for > now else f"due since {apart}"
     return "" if each.pending_request is None else f"{each.pending_request} asked for"
-
-
-# -- show
-
-
-def _attempt_lines(attempt: StepExecution, with_traceback: bool) -> Iterator[str]:
-    outcome = "" if attempt.outcome is None or attempt.outcome.value == attempt.state.value else f" ({attempt.outcome})"
-    yield f"{moment(attempt.created_at)}  {attempt.step_name} #{attempt.id}: {attempt.state}{outcome}{_times(attempt)}"
-    if attempt.completed_iterations:
-        total = f" of {attempt.iteration_total}" if attempt.iteration_total else ""
-        yield f"    {attempt.completed_iterations}{total} iterations, cursor {json.dumps(attempt.stored_cursor)}"
-    if attempt.signal_id is not None:
-        yield f"    with signal #{attempt.signal_id}"
-    details = dict(attempt.details)
-    if "reattempt_reason" in details:
-        yield f"    to be tried again ({details['reattempt_reason']})"
-    error = details.get("exception") or {"class": attempt.error_class_name, "message": attempt.error_message}
-    if error["class"]:
-        yield f"    {error['class']}: {first_line(error['message'])}"
-    if with_traceback:
-        yield from (f"    | {line}" for line in error.get("backtrace") or ())
-
-
-def _times(attempt: StepExecution) -> str:
-    parts = []
-    if attempt.state is StepState.SCHEDULED:
-        parts.append(f"for {moment(attempt.scheduled_for)}")
-    if attempt.state is StepState.WAITING:
-        parts.append(f"since {moment(attempt.waiting_since)}")
-        if attempt.deadline_at is not None:
-            parts.append(f"until {moment(attempt.deadline_at)}")
-    if attempt.started_at is not None:
-        parts.append(f"started {moment(attempt.started_at)}")
-        if attempt.finished_at is not None:
-            parts.append(f"ran {(attempt.finished_at - attempt.started_at).total_seconds():.3f} s")
-    return f", {', '.join(parts)}" if parts else ""
-
-
-def _signal_lines(signal: Signal) -> Iterator[str]:
-    key = f", key {signal.idempotency_key}" if signal.idempotency_key is not None else ""
-    yield f"{moment(signal.created_at)}  signal '{signal.name}' #{signal.id}: {signal.state}{key}"
-    yield f"    {json.dumps(signal.stored_payload)}"
-
-
-def _facts_of(timeline: Timeline) -> dict[str, Any]:
-    workflow = timeline.workflow
-    return {
-        **_row(workflow, workflows),
-        "explanation": workflow.explain(),
-        "step_executions": [_row(each, step_executions) for each in timeline.executions],
-        "signals": [_row(each, signals) for each in timeline.signals],
-    }
-
-
-def _row(record: Any, table: Table) -> dict[str, Any]:
-    """The columns of a row, by their names; JSON columns as they are stored."""
-    mapper = type(record).__mapper__
-    return {column.name: getattr(record, mapper.get_property_by_column(column).key) for column in table.columns}
 
 
 # -- check and stats

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from flask_geneva.definition.signal_matchers import describe
 from flask_geneva.definition.steps import StepDefinition
+from flask_geneva.engine.progress import progress_of
 from flask_geneva.errors import GenevaError
 from flask_geneva.records.base import models_known_to
 from flask_geneva.records.tables import step_executions
@@ -152,19 +153,19 @@ class _Scene:
         attempt = self.attempt
         if attempt is None or (attempt.cursor_value is None and not attempt.completed_iterations):
             return ""
-        number = self._iterations(attempt)
-        total = attempt.iteration_total
-        of_total = f" of {total}, {min(number / total, 1.0):.0%}" if total else ""
-        return f" ({number} iterations done{of_total}, cursor {self._cursor(attempt.cursor_value)})"
+        progress = progress_of(attempt, before=self._iterations_before(attempt))
+        return f" ({progress}, cursor {self._cursor(attempt.cursor_value)})"
 
-    def _iterations(self, attempt: Row[Any]) -> int:
-        """Those of the whole chain, of which each execution counts its own."""
+    def _iterations_before(self, attempt: Row[Any]) -> int:
+        """Those of the executions that this one goes on from; each counts its own."""
         if attempt.continues_from_id is None:
-            return int(attempt.completed_iterations)
+            return 0
         columns = step_executions.c
         of_step = (columns.workflow_id == self.workflow.id, columns.step_name == attempt.step_name)
         first = select(func.max(columns.id)).where(*of_step, columns.continues_from_id.is_(None)).scalar_subquery()
-        chain = select(func.sum(columns.completed_iterations)).where(*of_step, columns.id >= first)
+        chain = select(func.sum(columns.completed_iterations)).where(
+            *of_step, columns.id >= first, columns.id < attempt.id
+        )
         return int(self.session.execute(chain).scalar_one())
 
     def _cursor(self, structure: Any) -> str:
