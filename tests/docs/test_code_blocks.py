@@ -58,7 +58,7 @@ def problem_with(line: str) -> str | None:
     checks = {"flask": flask_problem, "make": make_problem, "python": python_problem, "rq": rq_problem}
     if words[0] in checks:
         return checks[words[0]](words[1:])
-    return None if words[0] in {"pip", "docker", "git", "cd"} else f"unknown command: {line}"
+    return None if words[0] in {"pip", "docker", "git", "cd", "export"} else f"unknown command: {line}"
 
 
 def flask_problem(words: list[str]) -> str | None:

@@ -19,7 +19,7 @@ from tests.harness.models import Order
 START = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-class MeasuredFlow(Workflow[Order]):
+class ProgressFlow(Workflow[Order]):
     """Goes through ten items and says so."""
 
     @resumable_step
@@ -62,7 +62,7 @@ def test_progress_in_words(found: Any, before: int, words: str) -> None:
 
 
 def test_explain_counts_the_whole_chain(app: Flask) -> None:
-    workflow = start(MeasuredFlow)
+    workflow = start(ProgressFlow)
     run_iterations(workflow, 4)
     run_iterations(workflow, 2)
 
@@ -73,7 +73,7 @@ def test_explain_counts_the_whole_chain(app: Flask) -> None:
 
 
 def test_explain_tells_how_far_a_paused_step_is(app: Flask, counting: Callable[..., Any]) -> None:
-    workflow = start(MeasuredFlow)
+    workflow = start(ProgressFlow)
     run_iterations(workflow, 4)
     workflow.pause()
 

@@ -18,7 +18,7 @@ from tests.harness.models import Order, db, write_down, written_down
 Plan = dict[str, Callable[..., Any]]
 
 
-class PagingFlow(Workflow[Order]):
+class StrayingPagesFlow(Workflow[Order]):
     """A resumable step of three items, and a step after it."""
 
     @resumable_step
@@ -118,7 +118,7 @@ def test_a_condition_that_removed_the_session_is_an_error_of_its_step(app: Flask
 
 def test_a_resumable_step_that_removed_the_session_keeps_its_last_checkpoint(app: Flask, plan: Plan) -> None:
     plan["item"] = lambda workflow, item: remove_and_write(workflow) if item == "b" else None
-    workflow = start(PagingFlow)
+    workflow = start(StrayingPagesFlow)
 
     speedrun(workflow, raise_errors=False)
     plan["item"] = lambda workflow, item: None
