@@ -245,5 +245,5 @@ def _error_of(attempt: Row[Any]) -> str:
 def _shortened(text: str) -> str:
     """The first line, not too long: a sentence is for reading."""
     lines = text.strip().splitlines()
-    first = lines[0] if lines else ""
+    first = lines[0].rstrip(".") if lines else ""
     return first if len(first) <= _LONGEST_QUOTE else f"{first[:_LONGEST_QUOTE]}..."

@@ -19,7 +19,7 @@ class ParcelDispatch(Workflow[Order]):
     def capture(self) -> None:
         signal = self.received_signal
         if signal is not None and signal.payload == "boom":
-            raise TimeoutError("the gateway\nis down")
+            raise TimeoutError("the gateway.\nIt is down")
 
     print_label = removed_step()
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import delete, text
+from sqlalchemy.exc import OperationalError
 
 from flask_geneva import InvalidStateError, Workflow, step
+from flask_geneva.records import heroes
 from flask_geneva.testing import perform_next_step, speedrun
 from tests.engine.flows import (
     Boom,
@@ -372,6 +374,39 @@ def test_a_hero_that_is_gone_cancels_the_workflow(app: Flask, ledger: Ledger) ->
 
     assert states(workflow) == [("one", "canceled", "canceled")]
     assert (workflow.state, ledger(workflow)) == ("canceled", [])
+
+
+def test_a_workflow_that_was_never_given_a_hero_is_canceled_where_its_class_needs_one(
+    app: Flask, ledger: Ledger
+) -> None:
+    # NEW-13
+    workflow = start(PlainFlow)
+    db.session.execute(text("UPDATE geneva_workflows SET hero_type = NULL, hero_id = NULL"))
+    db.session.commit()
+
+    perform_next_step(workflow)
+
+    assert states(workflow) == [("one", "canceled", "canceled")]
+    assert (workflow.state, ledger(workflow)) == ("canceled", [])
+
+
+def test_a_connection_that_is_lost_while_the_hero_is_looked_for_is_no_error_of_the_step(
+    app: Flask, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = start(PlainFlow)
+    answers = iter([OperationalError("SELECT 1", {}, Exception("gone"), connection_invalidated=True)])
+    exists = heroes.exists
+
+    def unreliable(*arguments: Any) -> bool:
+        for error in answers:
+            raise error
+        return exists(*arguments)
+
+    monkeypatch.setattr(heroes, "exists", unreliable)
+    speedrun(workflow)
+
+    assert states(workflow) == [("one", "completed", "success"), ("two", "completed", "success")]
+    assert ledger(workflow) == ["one", "two"]
 
 
 def test_a_class_may_proceed_without_its_hero(app: Flask, ledger: Ledger) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Flask
+from sqlalchemy import text
 
 from flask_geneva import IterableStep, Workflow, resumable_step
+from flask_geneva.testing import perform_next_step
 from tests.engine.elsewhere import Ledger, Plan
 from tests.engine.failing import fail_again, raising
-from tests.engine.flows import Boom, boom, planned, reload, run_job, start
-from tests.harness.models import Order
+from tests.engine.flows import Boom, PlainFlow, boom, planned, reload, run_job, start
+from tests.harness.models import Order, db
 
 
 class PartsFlow(Workflow[Order]):
@@ -89,3 +91,14 @@ def test_a_part_without_progress_keeps_the_count(app: Flask, plan: Plan) -> None
         "reattempted",
         "failed",
     ]
+
+
+def test_an_attempt_that_its_worker_survives_begins_the_count_of_deaths_anew(app: Flask, plan: Plan) -> None:
+    workflow = start(PlainFlow)
+    db.session.execute(text("UPDATE geneva_step_executions SET death_reattempts = 2"))
+    db.session.commit()
+    plan["one"] = lambda running: running.reattempt()
+
+    perform_next_step(workflow)
+
+    assert workflow.execution_history[-1].death_reattempts == 0

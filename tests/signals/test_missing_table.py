@@ -28,6 +28,14 @@ class CarefreeFlow(Workflow[Order]):
         write_down(self)
 
 
+class RashFlow(Workflow[Order]):
+    """Would cancel on any error."""
+
+    @step(wait_for="paid", on_exception="cancel")
+    def one(self) -> None:
+        write_down(self)
+
+
 @pytest.fixture(autouse=True)
 def no_table(app: Flask) -> Iterator[None]:
     """There is no table of signals within a test."""
@@ -68,6 +76,15 @@ def test_a_step_that_waits_is_paused_and_says_what_is_missing(app: Flask, ledger
     failed = reload(workflow).execution_history[-1]
     assert (failed.state, failed.error_class_name, workflow.state) == ("failed", "MigrationMissing", "paused")
     assert ledger(workflow) == []
+
+
+def test_no_policy_is_asked_about_a_migration_that_is_missing(app: Flask) -> None:
+    # SIG-96
+    workflow = start(RashFlow)
+
+    perform_next_step(workflow, raise_errors=False)
+
+    assert reload(workflow).state == "paused"
 
 
 def test_sending_says_what_is_missing(app: Flask) -> None:
