@@ -41,6 +41,8 @@ class RQJobQueue:
         """Send all jobs in one round trip."""
         queues: dict[str | None, Queue] = {}
         with self.redis.pipeline() as pipeline:
+            # RQ would do it at the first job without a delay, and redis-py refuses that behind one with a delay.
+            pipeline.multi()
             for request in requests:
                 name = request.options.get("queue")
                 if name not in queues:

@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import func, select
 
-from flask_geneva import Workflow, step
+from flask_geneva import Geneva, Workflow, step
 from tests.harness.models import LedgerEntry, Order, db, write_down
 from tests.harness.waiting import eventually
 from tests.harness.workers import Workers
@@ -55,3 +55,26 @@ def test_a_thousand_created_in_one_transaction_finish_under_two_workers(
 def _unfinished() -> int:
     db.session.rollback()
     return db.session.scalar(select(func.count()).select_from(Workflow).where(Workflow.is_ongoing)) or 0
+
+
+class SlowStartFlow(Workflow[Order]):
+    """Begins after a while."""
+
+    @step(wait=30)
+    def only(self) -> None:
+        write_down(self)
+
+
+def test_what_is_due_later_and_what_is_due_at_once_are_sent_together(
+    queueing_app: Flask, extension: Geneva, caplog: pytest.LogCaptureFixture
+) -> None:
+    order = Order()
+    db.session.add(order)
+    for workflow_class in (SlowStartFlow, ManyFlow, SlowStartFlow, ManyFlow):
+        workflow_class.create(hero=order, allow_multiple=True)
+
+    db.session.commit()
+
+    queue = extension.queue()
+    assert caplog.messages == []
+    assert (queue.count, queue.scheduled_job_registry.count) == (2, 2)
