@@ -31,7 +31,7 @@ def test_the_list_says_where_each_workflow_stands(cli: Cli, start: Start) -> Non
         "paused",
         "capture",
     ]
-    assert lines[0].endswith("TimeoutError: the gateway")
+    assert lines[0].endswith("TimeoutError: the gateway.")
     assert lines[1].startswith(f"#{parked}")
     assert "parked since a moment" in lines[1]
 
