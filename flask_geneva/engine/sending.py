@@ -140,7 +140,7 @@ def _check_text(value: str | None, what: str, *, required: bool) -> None:
         return
     if not isinstance(value, str):
         raise InvalidSignal(f"Cannot deliver a signal: {what} must be a string, not {value!r}.")
-    if (required and not value) or len(value) > MAX_NAME_LENGTH:
+    if not 1 <= len(value) <= MAX_NAME_LENGTH:
         raise InvalidSignal(
             f"Cannot deliver a signal: {what} must have 1 to {MAX_NAME_LENGTH} characters, this one has {len(value)}."
         )

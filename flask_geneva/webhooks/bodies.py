@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from math import isfinite
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from flask import Request
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -14,6 +15,7 @@ from flask_geneva.records.values import MAX_DEPTH
 
 # A handler may put a few levels of its own around what it received.
 DEEPEST_BODY = MAX_DEPTH - 10
+_PIECE = 2**16
 _TOO_DEEP = f"The body is nested deeper than {DEEPEST_BODY} levels."
 
 
@@ -31,10 +33,20 @@ def read_body(request: Request, limit: int) -> bytes:
         raise RequestEntityTooLarge
     # Werkzeug cuts a stream without Content-Length off at its limit and does not say so; the byte above ours does.
     request.max_content_length = allowed + 1
+    # Counted here too: a stream that the application has looked at before knows nothing of the limit.
+    request.stream = BytesIO(_read_up_to(request.stream, allowed + 1))
     body = request.get_data()
     if len(body) > allowed:
         raise RequestEntityTooLarge
     return body
+
+
+def _read_up_to(stream: IO[bytes], size: int) -> bytes:
+    parts = []
+    while size and (part := stream.read(min(size, _PIECE))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def parse_json(body: bytes) -> Any:

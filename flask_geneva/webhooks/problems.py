@@ -53,9 +53,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(slug=slug, title=title, status=status, detail=_detail(error), headers=headers)
     if isinstance(error, DBAPIError | PoolTimeout | MigrationMissing):
         return _UNAVAILABLE
-    if isinstance(error, HTTPException) and error.code is not None and 400 <= error.code < 500:
-        detail = error.description or error.name
-        return Problem(slug="refused", title=error.name, status=error.code, detail=detail)
+    if isinstance(error, HTTPException) and error.code is not None and error.code >= 400:
+        return _aborted(error, error.code)
     return _FAILED
 
 
@@ -85,6 +84,14 @@ _FAILED = Problem(
     status=500,
     detail="Nothing was stored, and the error was reported. Send the request again later.",
 )
+
+
+def _aborted(error: HTTPException, status: int) -> Problem:
+    # Such as Retry-After; the body that the content type is for is not sent.
+    headers = {name: text for name, text in error.get_headers() if name.lower() != "content-type"}
+    return Problem(
+        slug="refused", title=error.name, status=status, detail=error.description or error.name, headers=headers
+    )
 
 
 def _detail(error: Exception) -> str:

@@ -104,7 +104,7 @@ def _addressee(source: WebhookSource, delivery: object) -> Workflow[Any]:
 
 def _deliver(addressed: list[tuple[Workflow[Any], Delivery]], event_id: str | None) -> tuple[DeliveredSignal, ...]:
     # By id, so that two requests that signal the same workflows lock them in one order.
-    order = sorted(range(len(addressed)), key=lambda place: addressed[place][0].id)
+    order = sorted(range(len(addressed)), key=lambda place: addressed[place][0].id or 0)
     delivered = {place: _deliver_one(*addressed[place], event_id) for place in order}
     return tuple(delivered[place] for place in range(len(addressed)))
 

@@ -6,11 +6,10 @@ a signature (padding, case, bits that base64 ignores) is taken.
 
 from __future__ import annotations
 
-import base64
 import hmac
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
@@ -22,16 +21,13 @@ from standardwebhooks import Webhook
 from flask_geneva.errors import ConfigurationError, GenevaError
 from flask_geneva.records.scalar_values import is_plain
 from flask_geneva.webhooks.bodies import MalformedRequest, parse_json
+from flask_geneva.webhooks.hmac_scheme import encoder, hash_name, header_name, parts_signed, text
 from flask_geneva.webhooks.secrets import Secret, SecretForm, Secrets, plain_form, standard_form, stripe_form
 from flask_geneva.webhooks.sources import WebhookEvent
 
 MAX_EVENT_ID_LENGTH = 255
 FIVE_MINUTES = timedelta(minutes=5)
 _UNIX_SECONDS = re.compile(r"0|[1-9][0-9]{0,10}")
-_ENCODINGS: Mapping[str, Callable[[bytes], str]] = {
-    "hex": bytes.hex,
-    "base64": lambda digest: base64.b64encode(digest).decode("ascii"),
-}
 
 
 class InvalidSignature(GenevaError):
@@ -138,16 +134,13 @@ class HmacWebhook(SignatureVerifier):
         tolerance: timedelta | float | None = FIVE_MINUTES,
     ) -> None:
         super().__init__(secrets, form=plain_form, tolerance=tolerance)
-        _check_algorithm(algorithm)
-        if encoding not in _ENCODINGS:
-            raise ConfigurationError(f"Cannot verify an HMAC in encoding {encoding!r}. Use 'hex' or 'base64'.")
-        self._header = header
-        self._algorithm = algorithm
-        self._encode = _ENCODINGS[encoding]
-        self._prefix = prefix
-        self._id_header = id_header
-        self._timestamp_header = timestamp_header
-        self._signed = _read_signed(signed, timestamp_header)
+        self._header = header_name(header, "header")
+        self._algorithm = hash_name(algorithm)
+        self._encode = encoder(encoding)
+        self._prefix = text(prefix, "prefix")
+        self._id_header = None if id_header is None else header_name(id_header, "id_header")
+        self._timestamp_header = None if timestamp_header is None else header_name(timestamp_header, "timestamp_header")
+        self._signed = parts_signed(signed, timestamp_header)
 
     def verify(self, request: Request) -> WebhookEvent:
         """Answer the event, or raise :exc:`InvalidSignature` or :exc:`MalformedRequest`."""
@@ -257,21 +250,3 @@ def _read_tolerance(value: timedelta | float | None) -> timedelta | None:
     raise ConfigurationError(
         f"Cannot use tolerance={value!r}. Pass a timedelta or seconds, not negative, or None for no time window."
     )
-
-
-def _check_algorithm(algorithm: str) -> None:
-    try:
-        hmac.new(b"key", b"", algorithm)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ConfigurationError(
-            f"Cannot compute an HMAC with algorithm {algorithm!r}. Use a hash such as 'sha256'."
-        ) from error
-
-
-def _read_signed(signed: str, timestamp_header: str | None) -> list[str]:
-    parts = [part for part in re.split(r"(\{body\}|\{timestamp\})", signed) if part]
-    if "{body}" not in parts:
-        raise ConfigurationError(f"Cannot verify an HMAC over {signed!r}: the body is not in it. Put '{{body}}' in.")
-    if "{timestamp}" in parts and timestamp_header is None:
-        raise ConfigurationError(f"Cannot verify an HMAC over {signed!r} without a time. Pass timestamp_header=.")
-    return parts

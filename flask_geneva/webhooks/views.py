@@ -14,7 +14,7 @@ from werkzeug.datastructures import Headers
 from werkzeug.exceptions import MethodNotAllowed
 
 from flask_geneva.engine.runtime import Runtime
-from flask_geneva.errors import GenevaError, MigrationMissing
+from flask_geneva.errors import GenevaError
 from flask_geneva.webhooks.bodies import MalformedRequest, parse_json, read_body
 from flask_geneva.webhooks.delivery_log import WebhookDelivery, webhook_deliveries
 from flask_geneva.webhooks.problems import ALLOWED, NotJson, TargetMissing, problem_of
@@ -146,9 +146,9 @@ class Webhooks:
             receipt = handle(read())
             self._runtime.session().commit()
         except Exception as error:
-            # Before there is an event nothing of ours is in the session.
-            if reception.event is not None:
-                self._roll_back()
+            # Also where there is no event yet: what a verifier or a function of the application that runs before
+            # requests has left open would keep the log waiting, for a connection or for SQLite's only writer.
+            self._roll_back()
             return _fail(error, reception)
         reception.receipt = receipt
         members = receipt.as_json()
@@ -165,13 +165,14 @@ class Webhooks:
     def _log(self, reception: Reception) -> None:
         if reception.event is None and not self._budget.take(str(reception.source), reception.received_at):
             return
-        row = insert(webhook_deliveries).values(**reception.row(keep_body=self._settings.webhook_keep_bodies))
         try:
+            row = insert(webhook_deliveries).values(**reception.row(keep_body=self._settings.webhook_keep_bodies))
             # A session of its own: what else the request left in the application's is not ours to commit.
             with Session(self._runtime.session().get_bind(WebhookDelivery)) as session:
                 session.execute(row)
                 session.commit()
-        except (SQLAlchemyError, MigrationMissing):
+        except Exception:
+            # The event is handled, or refused, by now, whatever the log makes of it.
             logger.warning("A request to %s left no row in the log of deliveries.", reception, exc_info=True)
 
 

@@ -98,6 +98,15 @@ def test_a_key_is_a_string_when_there_is_one(app: Flask, key: Any) -> None:
         workflow.signal("paid", idempotency_key=key)
 
 
+def test_an_empty_key_is_refused_and_makes_no_second_event_a_duplicate(app: Flask) -> None:
+    workflow = start(PaidFlow)
+
+    with pytest.raises(InvalidSignal, match="an idempotency key must have 1 to 255 characters, this one has 0"):
+        workflow.signal("paid", idempotency_key="")
+
+    assert number_of_signals() == 0
+
+
 def test_an_unknown_option_is_refused(app: Flask) -> None:
     # SIG-03
     workflow = start(PaidFlow)

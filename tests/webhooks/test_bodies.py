@@ -86,6 +86,28 @@ def test_a_smaller_limit_of_the_application_holds_too(post, environ):
         read_body(post(EndlessBody(80), **environ), 100)
 
 
+@pytest.mark.parametrize("environ", [{"CONTENT_LENGTH": "100"}, CHUNKED], ids=["length", "chunked"])
+def test_the_limit_holds_where_the_application_looked_at_the_stream_before(post, environ):
+    fits, long = (post(EndlessBody(size), **environ) for size in (100, HUNDRED_MEGABYTES))
+    body = long.stream.raw if hasattr(long.stream, "raw") else long.environ["wsgi.input"]
+    assert fits.stream is not None
+
+    assert read_body(fits, 100) == bytes(100)
+    with pytest.raises(RequestEntityTooLarge):
+        read_body(long, 99)
+    assert body.taken <= 100
+
+
+@pytest.mark.parametrize("environ", [{"CONTENT_LENGTH": "100"}, CHUNKED], ids=["length", "chunked"])
+def test_a_body_that_the_application_has_read_before_is_still_there(post, environ):
+    request = post(EndlessBody(100), **environ)
+    request.get_data()
+
+    assert read_body(request, 100) == bytes(100)
+    with pytest.raises(RequestEntityTooLarge):
+        read_body(request, 99)
+
+
 def test_a_body_shorter_than_announced_is_a_bad_request(post):
     with pytest.raises(ClientDisconnected):
         read_body(post(EndlessBody(10), CONTENT_LENGTH="50"), 100)

@@ -8,7 +8,7 @@ import time_machine
 from sqlalchemy import text
 from werkzeug.datastructures import Headers
 
-from flask_geneva.webhooks import Delivery, StandardWebhook
+from flask_geneva.webhooks import Delivery, StandardWebhook, WebhookEvent
 from flask_geneva.webhooks.delivery_log import delete_older_than, keepable_headers, latest, storable
 from flask_geneva.webhooks.refusal_budget import ROWS_PER_HOUR, RefusalBudget
 from flask_geneva.webhooks.views import ReplayRefused, Webhooks
@@ -143,17 +143,33 @@ def test_a_log_that_cannot_be_written_does_not_hurt_the_delivery(shop, db, caplo
             db.session.commit()
 
 
-def test_what_a_refused_request_left_in_the_session_is_not_committed(shop, db):
+@pytest.mark.parametrize("flush", [False, True], ids=["unsaved", "flushed"])
+def test_what_a_refused_request_left_in_the_session_is_not_committed_and_keeps_nobody_waiting(shop, db, flush):
     workflow = shop.start()
 
     @shop.app.before_request
     def touch():
         shop.workflow(workflow).hero_type = "touched"
+        if flush:
+            db.session.flush()
 
     assert shop.post("/webhooks/payments", b"{}", headers={}).status_code == 401
     assert len(shop.log()) == 1
     with shop.app.app_context():
         assert shop.workflow(workflow).hero_type is None
+
+
+def test_an_event_that_no_row_can_be_made_of_is_handled_all_the_same(shop, caplog):
+    class Careless:
+        def verify(self, request):
+            return WebhookEvent(id="1", timestamp="noon", type=5, data={"a": 1}, headers=7, body=b"")
+
+    seen = []
+    shop.geneva.webhook("own", Careless())(seen.append)
+
+    assert shop.post("/webhooks/own", b"{}", headers={}).status_code == 204
+    assert len(seen) == 1
+    assert "left no row in the log" in caplog.text
 
 
 def test_a_replay_hands_the_kept_body_to_the_mended_handler(keeping_shop, replay):

@@ -11,6 +11,7 @@ import pytest
 from flask import abort, got_request_exception
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
+from werkzeug.exceptions import ServiceUnavailable
 
 from flask_geneva.webhooks import Delivery, InvalidSignature, StandardWebhook, WebhookEvent
 from tests.webhooks.signing import SECRET
@@ -302,6 +303,19 @@ def test_a_handler_may_abort_with_a_status_of_its_own(shop, handled_by, reported
     assert problem(response) == 410
     assert response.json["detail"] == "That shop has closed."
     assert reported == []
+
+
+def test_a_handler_that_aborts_with_a_failure_says_when_to_try_again(shop, handled_by, reported):
+    def busy(event):
+        raise ServiceUnavailable(retry_after=7)
+
+    handled_by(busy)
+
+    response = shop.deliver({}, source="own")
+
+    assert (problem(response), response.headers["Retry-After"]) == (503, "7")
+    assert [type(error) for error in reported] == [ServiceUnavailable]
+    assert [(row.outcome, row.http_status) for row in shop.log()] == [("failed", 503)]
 
 
 def test_a_handler_may_be_a_coroutine_where_flask_can_run_it(shop, handled_by, monkeypatch):

@@ -263,10 +263,22 @@ def test_a_signed_body_that_is_not_json_is_malformed(scheme, request_of, body):
         verifier.verify(request_of(body, sign(body)))
 
 
-@pytest.mark.parametrize("options", [{"algorithm": "sha257"}, {"algorithm": ""}, {"encoding": "hex2"}, {"signed": "x"}])
-def test_an_hmac_that_cannot_be_is_refused_when_it_is_declared(options):
-    with pytest.raises(ConfigurationError):
-        HmacWebhook("hush", "X-Hmac", **options)
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("header", ["", "X Hmac", "X-Hmac\n", None]),
+        ("id_header", ["", 7]),
+        ("timestamp_header", ["", "X:Time"]),
+        ("algorithm", ["sha257", "", None, "shake_128"]),
+        ("encoding", ["hex2", None]),
+        ("prefix", [None, b"v1="]),
+        ("signed", ["x", "", None, "{timestamp}.{body}", "{id}.{body}"]),
+    ],
+)
+def test_an_hmac_that_cannot_be_is_refused_when_it_is_declared(option, values):
+    for value in values:
+        with pytest.raises(ConfigurationError, match=r"Cannot (verify|compute) an HMAC"):
+            HmacWebhook("hush", **{"header": "X-Hmac", option: value})
 
 
 def test_no_text_of_a_verifier_or_an_event_reveals_a_secret(scheme, request_of):
