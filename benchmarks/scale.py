@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 
-from benchmarks.place import Parcel, Place, TenSteps, db, place
+from benchmarks.place import Parcel, Place, TenSteps, db, nothing, place
 from benchmarks.scale_loader import FIRST_PARKED, load
 from flask_geneva import Workflow
+from flask_geneva import step as declared_step
 from flask_geneva.engine.executor import execute
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import JobRequest, current_runtime
@@ -35,6 +36,14 @@ SIZES = (1_000, 100_000, 1_000_000)
 ROUNDS = 25
 # A run of housekeeping looks at so many rows of each kind; fewer than there are at any size.
 BATCH = 50
+
+
+class Shipment(Workflow[Any]):
+    """What the loader writes: packed once, then delivered after a while, then confirmed from outside."""
+
+    pack = declared_step(nothing)
+    deliver = declared_step(nothing, wait=3 * 24 * 3600)
+    confirm = declared_step(nothing, wait_for="received")
 
 
 @dataclass(kw_only=True)
@@ -194,6 +203,9 @@ def _filled(database: str, redis: str, size: int) -> Iterator[Place]:
     config = {"GENEVA_QUEUE": f"scale{size}", "GENEVA_HOUSEKEEPING_BATCH_SIZE": BATCH}
     with place(database, redis, **config) as here:
         load(here.database_url, size)
+        db.session.execute(text("INSERT INTO parcels (id) SELECT generate_series(1, :size)"), {"size": size})
+        db.session.execute(text("SELECT setval('parcels_id_seq', :size)"), {"size": size})
+        db.session.commit()
         yield here
 
 

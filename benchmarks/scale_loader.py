@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
 from sqlalchemy import create_engine, text
-
-from benchmarks.place import nothing
-from flask_geneva import Workflow, step
 
 # Of each hundred, by the number of the workflow: 1 is parked, 9 wait for time, 90 have ended.
 _PARKED, _WAITING = 1, 10
@@ -20,12 +16,12 @@ _PARKED, _WAITING = 1, 10
 OVERDUE = PAUSED = 5
 FIRST_PARKED = 100
 
-_HEROES = "INSERT INTO parcels (id) SELECT generate_series(1, :size)"
 _WORKFLOWS = f"""
 INSERT INTO geneva_workflows (type, hero_type, hero_id, state, next_step_name, allow_multiple,
     started_at, transitioned_at, created_at, updated_at)
-SELECT 'Shipment', 'Parcel', n::text, state, CASE WHEN state = 'finished' THEN NULL WHEN place < {_PARKED} THEN
-    'confirm' ELSE 'deliver' END, false, created, CASE WHEN state <> 'ready' THEN created + interval '1 hour' END,
+SELECT CAST(:workflow_class AS text), CAST(:hero_class AS text), n::text, state,
+    CASE WHEN state = 'finished' THEN NULL WHEN place < {_PARKED} THEN 'confirm' ELSE 'deliver' END, false,
+    created, CASE WHEN state <> 'ready' THEN created + interval '1 hour' END,
     created, created
 FROM (SELECT n, place, now() - interval '29 days' * (:size - n) / :size AS created, CASE
         WHEN place >= {_WAITING} THEN CASE WHEN n % 10 = 5 THEN 'canceled' ELSE 'finished' END
@@ -58,29 +54,21 @@ INSERT INTO geneva_signals (workflow_id, name, idempotency_key, state, payload, 
 SELECT id, 'received', 'key' || id, 'consumed', '{}', 1, 1, created_at, created_at, created_at, created_at
 FROM geneva_workflows WHERE state = 'finished' AND id % 2 = 0
 """
-_TABLES = "parcels, geneva_workflows, geneva_step_executions, geneva_signals"
+_TABLES = "geneva_workflows, geneva_step_executions, geneva_signals"
 
 
-class Shipment(Workflow[Any]):
-    """What the loader writes: packed once, then delivered after a while, then confirmed from outside."""
+def load(database_url: str, size: int, workflow_class: str = "Shipment", hero_class: str = "Parcel") -> None:
+    """Write so many workflows with their executions and signals into empty tables, and renew the statistics.
 
-    pack = step(nothing)
-    deliver = step(nothing, wait=3 * 24 * 3600)
-    confirm = step(nothing, wait_for="received")
-
-
-def load(database_url: str, size: int) -> None:
-    """Write so many workflows with their executions, signals and heroes into empty tables, and look at the statistics.
-
-    Their heroes have the keys from 1 to ``size``, and the first ones are parked: at least as many at any size.
+    Their steps are those of a shipment: packed, delivered after a while, confirmed from outside. The heroes have the
+    keys from 1 to ``size`` and are not written; the first workflows are parked, as many at any size.
     """
+    values = {"size": size, "parked": FIRST_PARKED, "workflow_class": workflow_class, "hero_class": hero_class}
     engine = create_engine(database_url)
     with engine.begin() as connection:
-        for statement in (_HEROES, _WORKFLOWS, _PAST, _OPEN, _SIGNALS):
-            parameters = {"size": size, "parked": min(FIRST_PARKED, size)}
-            used = {name: value for name, value in parameters.items() if f":{name}" in statement}
+        for statement in (_WORKFLOWS, _PAST, _OPEN, _SIGNALS):
+            used = {name: value for name, value in values.items() if f":{name}" in statement}
             connection.execute(text(statement), used)
-        connection.execute(text("SELECT setval('parcels_id_seq', :size)"), {"size": size})
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         # Autovacuum does it elsewhere, after a while.
         connection.execute(text(f"VACUUM ANALYZE {_TABLES}"))
@@ -90,11 +78,13 @@ def load(database_url: str, size: int) -> None:
 def main() -> None:
     """Fill a database, and say how long that took."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", required=True, help="one with the tables of benchmarks.place, all empty")
+    parser.add_argument("--database", required=True, help="one with our tables, all empty")
+    parser.add_argument("--workflow-class", default="Shipment", help="what the workflows are called")
+    parser.add_argument("--hero-class", default="Parcel", help="what their heroes are called")
     parser.add_argument("--size", type=int, default=1_000_000)
     asked = parser.parse_args()
     began = time.perf_counter()
-    load(asked.database, asked.size)
+    load(asked.database, asked.size, asked.workflow_class, asked.hero_class)
     print(f"{asked.size:,} workflows in {time.perf_counter() - began:.0f} s")
 
 

@@ -13,11 +13,13 @@ from flask_geneva.engine.runtime import Runtime
 from flask_geneva.insights.listing import declared_classes
 from flask_geneva.records.tables import step_executions, workflows
 from flask_geneva.states import (
-    ENDED_WORKFLOW_STATES,
     ONGOING_WORKFLOW_STATES,
     OPEN_STEP_STATES,
     RUNNABLE_WORKFLOW_STATES,
 )
+
+# Ids go into the statement one by one, and databases take no more than some ten thousand.
+MAX_IDS = 1000
 
 _W, _E = workflows.c, step_executions.c
 
@@ -98,19 +100,32 @@ def _stranded(places: list[_Place], classes: dict[str, type[Any]]) -> Iterator[F
 
 
 def _broken(session: Session) -> Iterator[Finding]:
-    has_open = exists().where(_E.workflow_id == _W.id, _E.state.in_(OPEN_STEP_STATES))
-    under_ended = (_W.state.in_(ENDED_WORKFLOW_STATES), has_open)
-    for place in _groups(session, *under_ended):
+    for place in _under_ended(session):
         text = f"{place.who} ended and have an open step. Run 'flask geneva housekeeping', which closes it."
         yield _finding("open_step_under_ended_workflow", text, place)
-    for place in _groups(session, _W.state.in_(RUNNABLE_WORKFLOW_STATES), ~has_open):
+    for place in _without_open_step(session):
         text = f"{place.who} are ongoing and have no open step. Run 'flask geneva housekeeping', which mends that."
         yield _finding("ongoing_without_open_step", text, place)
 
 
-def _groups(session: Session, *where: Any) -> Iterator[_Place]:
-    statement = select(_W.type, func.count(_W.id), func.min(_W.id)).where(*where).group_by(_W.type).order_by(_W.type)
-    for name, count, first in session.execute(statement):
+def _under_ended(session: Session) -> Iterator[_Place]:
+    """Ended workflows that have an open step. The open steps are what is read, since most workflows have ended."""
+    ongoing = exists().where(_W.id == _E.workflow_id, _W.state.in_(ONGOING_WORKFLOW_STATES))
+    strays = select(_E.workflow_id).distinct().where(_E.state.in_(OPEN_STEP_STATES), ~ongoing)
+    ids = list(session.execute(strays).scalars())
+    found: dict[str, list[int]] = {}
+    for start in range(0, len(ids), MAX_IDS):
+        for row in session.execute(select(_W.id, _W.type).where(_W.id.in_(ids[start : start + MAX_IDS]))):
+            found.setdefault(row.type, []).append(row.id)
+    return (_Place(name, None, len(found[name]), min(found[name])) for name in sorted(found))
+
+
+def _without_open_step(session: Session) -> Iterator[_Place]:
+    has_open = exists().where(_E.workflow_id == _W.id, _E.state.in_(OPEN_STEP_STATES))
+    broken = select(_W.type, func.count(_W.id), func.min(_W.id)).where(
+        _W.state.in_(RUNNABLE_WORKFLOW_STATES), ~has_open
+    )
+    for name, count, first in session.execute(broken.group_by(_W.type).order_by(_W.type)):
         yield _Place(name, None, count, first)
 
 

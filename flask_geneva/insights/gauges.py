@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.insights.listing import declared_classes
 from flask_geneva.records.tables import step_executions, workflows
-from flask_geneva.states import RUNNABLE_WORKFLOW_STATES, StepState, WorkflowState
+from flask_geneva.states import ONGOING_WORKFLOW_STATES, RUNNABLE_WORKFLOW_STATES, StepState, WorkflowState
 
 _W, _E = workflows.c, step_executions.c
 
@@ -22,9 +22,10 @@ _W, _E = workflows.c, step_executions.c
 class ClassGauges:
     """The gauges of one workflow class.
 
-    ``waiting_overdue`` counts steps that are parked for longer than ``GENEVA_WAITING_VISIBILITY_THRESHOLD`` (None where
-    that is None), ``overdue_scheduled`` those that are due for longer than ``GENEVA_STUCK_SCHEDULED_THRESHOLD`` in a
-    workflow that nobody paused, ``oldest_overdue_age_seconds`` for how long the oldest of these is due.
+    Of an ended workflow no step waits. ``waiting_overdue`` counts steps that are parked for longer than
+    ``GENEVA_WAITING_VISIBILITY_THRESHOLD`` (None where that is None), ``overdue_scheduled`` those that
+    are due for longer than ``GENEVA_STUCK_SCHEDULED_THRESHOLD`` in a workflow that nobody paused,
+    ``oldest_overdue_age_seconds`` for how long the oldest of these is due.
     """
 
     workflows: Mapping[WorkflowState, int]
@@ -63,7 +64,8 @@ class Gauges:
 def read_gauges(session: Session, runtime: Runtime) -> Gauges:
     """Read the gauges; a state or a class without rows is a zero, never missing."""
     now = runtime.now()
-    counts = session.execute(select(_W.type, _W.state, func.count(_W.id)).group_by(_W.type, _W.state)).all()
+    # Of the rows and not of their ids, which are not in the index of types and states.
+    counts = session.execute(select(_W.type, _W.state, func.count()).group_by(_W.type, _W.state)).all()
     open_steps = {row.type: row for row in session.execute(_open_steps(runtime, now))}
     by_class: dict[str, dict[WorkflowState, int]] = {name: {} for name in declared_classes(runtime)}
     for name, state, number in counts:
@@ -96,7 +98,8 @@ def _open_steps(runtime: Runtime, now: datetime) -> Any:
             func.min(case((is_overdue, _E.scheduled_for))).label("oldest"),
         )
         .join(workflows, _W.id == _E.workflow_id)
-        .where(_E.state.in_((StepState.WAITING, StepState.SCHEDULED)))
+        # Without the second condition the join would read the workflows that ended as well, which may be most.
+        .where(_E.state.in_((StepState.WAITING, StepState.SCHEDULED)), _W.state.in_(ONGOING_WORKFLOW_STATES))
         .group_by(_W.type)
     )
 

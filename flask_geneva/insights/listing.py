@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ class Selection:
     """Which workflows are meant; whatever is left out does not matter.
 
     ``hero`` is ``Type:id`` or an id alone, ``search`` the id of a workflow or of a hero, ``step_name`` the step that
-    a workflow stands at.
+    a workflow stands at; one that has ended stands at none, unless its state is asked for.
     """
 
     states: Sequence[WorkflowState] = ()
@@ -38,8 +38,9 @@ class Selection:
     def conditions(self) -> list[ColumnElement[bool]]:
         """The same in SQL."""
         found: list[ColumnElement[bool]] = []
-        if self.states:
-            found.append(_W.state.in_(self.states))
+        states = self.states or (ONGOING_WORKFLOW_STATES if self.step_name is not None else ())
+        if states:
+            found.append(_W.state.in_(states))
         if self.class_name is not None:
             found.append(_W.type == self.class_name)
         if self.step_name is not None:
@@ -118,8 +119,7 @@ def declared_classes(runtime: Runtime) -> dict[str, type[Any]]:
 
 def known_class_names(session: Session, runtime: Runtime) -> list[str]:
     """Name the classes that the code declares or that rows have."""
-    stored = session.execute(select(_W.type).distinct()).scalars()
-    return sorted({*declared_classes(runtime), *stored})
+    return sorted({*declared_classes(runtime), *_stored_class_names(session)})
 
 
 def known_step_names(session: Session, runtime: Runtime, class_name: str | None = None) -> list[str]:
@@ -135,9 +135,19 @@ def known_step_names(session: Session, runtime: Runtime, class_name: str | None 
     return sorted(defined | {name for name in session.execute(stood_at).scalars() if name is not None})
 
 
-def _newest_attempts(session: Session, workflow_ids: Iterable[int]) -> dict[int, Row[Any]]:
+def _stored_class_names(session: Session) -> Iterator[str]:
+    """One look into the index for each name: DISTINCT would read all of it."""
+    name = session.execute(select(func.min(_W.type))).scalar_one()
+    while name is not None:
+        yield name
+        name = session.execute(select(func.min(_W.type)).where(_W.type > name)).scalar_one()
+
+
+def _newest_attempts(session: Session, workflow_ids: Sequence[int]) -> dict[int, Row[Any]]:
     """The latest attempt of each workflow, without its cursor and its backtrace, which may be large."""
-    newest = select(func.max(_E.id)).where(_E.workflow_id.in_(list(workflow_ids))).group_by(_E.workflow_id)
+    if not workflow_ids:
+        return {}
+    newest = select(func.max(_E.id)).where(_E.workflow_id.in_(workflow_ids)).group_by(_E.workflow_id)
     columns = (
         _E.workflow_id,
         _E.step_name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.orm import Mapped, object_session, relationship
+from sqlalchemy import and_
+from sqlalchemy.orm import Mapped, foreign, object_session, relationship, remote
 
 from flask_geneva.records.base import Base, models_known_to
 from flask_geneva.records.details import Details
@@ -118,9 +119,11 @@ class StepExecution(Base):
     )
     successor: Mapped[StepExecution | None] = relationship(
         "StepExecution",
-        primaryjoin=lambda: step_executions.c.id == StepExecution.continues_from_id,
-        foreign_keys=[step_executions.c.continues_from_id],
-        remote_side=[step_executions.c.continues_from_id],
+        # Of the same workflow, by whose executions there is an index.
+        primaryjoin=lambda: and_(
+            foreign(remote(step_executions.c.continues_from_id)) == step_executions.c.id,
+            foreign(remote(step_executions.c.workflow_id)) == step_executions.c.workflow_id,
+        ),
         uselist=False,
         viewonly=True,
     )

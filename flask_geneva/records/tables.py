@@ -58,9 +58,11 @@ workflows = Table(
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     Column("metadata", JSONColumn(none_as_null=True), key="details"),
-    Index(conv("ix_geneva_workflows_hero"), "hero_type", "hero_id"),
+    # The id first: a hero is looked for by its id alone, too.
+    Index(conv("ix_geneva_workflows_hero"), "hero_id", "hero_type"),
     Index(conv("ix_geneva_workflows_type_state"), "type", "state"),
     Index(conv("ix_geneva_workflows_state_transitioned_at"), "state", "transitioned_at"),
+    Index(conv("ix_geneva_workflows_created_at"), "created_at"),
     **OPTIONS,
 )
 

@@ -63,7 +63,7 @@ webhook_deliveries = Table(
     Column("replay_of_id", Key),
     Index(conv("ix_geneva_webhook_deliveries_received_at"), "received_at"),
     Index(conv("ix_geneva_webhook_deliveries_source_received_at"), "source", "received_at"),
-    Index(conv("ix_geneva_webhook_deliveries_workflow_id"), "workflow_id"),
+    Index(conv("ix_geneva_webhook_deliveries_outcome_received_at"), "outcome", "received_at"),
     **OPTIONS,
 )
 
@@ -140,7 +140,8 @@ def storable(text: str, length: int | None = _TEXT_LENGTH) -> str:
 
 def latest(session: Session, *, source: str | None, outcome: str | None, limit: int) -> list[WebhookDelivery]:
     """Answer the newest rows first, without their bodies."""
-    rows = select(WebhookDelivery).options(defer(WebhookDelivery.body)).order_by(WebhookDelivery.id.desc()).limit(limit)
+    newest_first = (WebhookDelivery.received_at.desc(), WebhookDelivery.id.desc())
+    rows = select(WebhookDelivery).options(defer(WebhookDelivery.body)).order_by(*newest_first).limit(limit)
     if source is not None:
         rows = rows.where(WebhookDelivery.source == source)
     if outcome is not None:

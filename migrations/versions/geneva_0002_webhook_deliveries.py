@@ -48,7 +48,7 @@ def upgrade(engine_name: str = "") -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_geneva_webhook_deliveries")),
         **ddl.TABLE_OPTIONS,
     )
-    for columns in (["received_at"], ["source", "received_at"], ["workflow_id"]):
+    for columns in (["received_at"], ["source", "received_at"], ["outcome", "received_at"]):
         op.create_index(op.f(f"ix_{TABLE}_{'_'.join(columns)}"), TABLE, columns)
 
 

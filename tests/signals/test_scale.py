@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import event, insert, select, text
+from sqlalchemy import insert, select, text
 
 from flask_geneva import Workflow, step
 from flask_geneva.records.tables import signals, step_executions, workflows
 from tests.engine.flows import reload, run_job, start
 from tests.harness.counting import Traffic
 from tests.harness.models import Order, db
+from tests.harness.plans import plans_of
 from tests.signals.flows import parked
 
 Counting = Callable[[], AbstractContextManager[Traffic]]
@@ -106,25 +107,3 @@ def rendezvous(receiver: Workflow[Any], paused: Workflow[Any], early_id: int) ->
     db.session.commit()
     run_job(early_id)
     assert [signal.state for signal in reload(receiver).signals] == ["claimed"]
-
-
-def plans_of(act: Callable[[], object]) -> list[str]:
-    """The plans that PostgreSQL makes for the statements on our tables."""
-    found: list[str] = []
-    explaining = False
-
-    def explain(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool) -> None:
-        nonlocal explaining
-        if explaining or "geneva_" not in statement:
-            return
-        explaining = True
-        rows = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
-        found.append(f"{statement}\n" + "\n".join(row[0] for row in rows))
-        explaining = False
-
-    event.listen(db.engine, "before_cursor_execute", explain)
-    try:
-        act()
-    finally:
-        event.remove(db.engine, "before_cursor_execute", explain)
-    return found

@@ -73,9 +73,10 @@ def _create_workflows() -> None:
 
 def _index_workflows() -> None:
     table = "geneva_workflows"
-    op.create_index(op.f("ix_geneva_workflows_hero"), table, ["hero_type", "hero_id"])
+    op.create_index(op.f("ix_geneva_workflows_hero"), table, ["hero_id", "hero_type"])
     op.create_index(op.f("ix_geneva_workflows_type_state"), table, ["type", "state"])
     op.create_index(op.f("ix_geneva_workflows_state_transitioned_at"), table, ["state", "transitioned_at"])
+    op.create_index(op.f("ix_geneva_workflows_created_at"), table, ["created_at"])
     ddl.create_unique_index_where(
         "uq_geneva_workflows_one_ongoing",
         table,
