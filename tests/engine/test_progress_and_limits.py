@@ -102,3 +102,18 @@ def test_an_attempt_that_its_worker_survives_begins_the_count_of_deaths_anew(app
     perform_next_step(workflow)
 
     assert workflow.execution_history[-1].death_reattempts == 0
+
+
+def test_an_operators_resume_of_a_step_that_keeps_its_cursor_begins_the_count_of_errors_anew(
+    app: Flask, plan: Plan
+) -> None:
+    workflow = start(PartsFlow)
+    plan["at 1"] = boom
+    fail_again(workflow, 4)
+    assert (reload(workflow).state, workflow.execution_history[-1].error_reattempts) == ("paused", 2)
+
+    workflow.resume()
+    db.session.commit()
+
+    again = workflow.execution_history[-1]
+    assert (again.cursor_value, again.error_reattempts) == (1, 0)
