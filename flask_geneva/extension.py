@@ -72,7 +72,7 @@ class Geneva:
         views.register(runtime, self.webhook_sources)
         metrics = metrics_blueprint(runtime, lambda: self._access or settings.dashboard_access)
         app.register_blueprint(metrics, url_prefix=settings.url_prefix)
-        app.cli.add_command(geneva_group({"webhooks": "flask_geneva.webhooks.commands:webhook_commands"}))
+        app.cli.add_command(geneva_group())
 
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
         engine = _default_engine(app, db)

@@ -1,7 +1,6 @@
 """``flask geneva``: look at workflows, act on them, run them, and look after what they stand on.
 
-The commands commit for themselves. ``geneva_group`` makes the group; the extension adds it to an application, together
-with the commands of its other parts.
+The commands commit for themselves. ``geneva_group`` makes the group; the extension adds it to an application.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ _COMMANDS = {
     "signal": "flask_geneva.cli.acting:send_signal",
     "skip": "flask_geneva.cli.acting:skip",
     "stats": "flask_geneva.cli.reading:show_gauges",
+    "webhooks": "flask_geneva.cli.deliveries:webhook_commands",
     "worker": "flask_geneva.cli.running:work",
 }
 
@@ -54,8 +54,6 @@ class _LazyGroup(GenevaGroup):
         return command
 
 
-def geneva_group(more: Mapping[str, str] | None = None) -> GenevaGroup:
-    """Make the group ``geneva`` with its commands and with more of them: names, each with a ``module:attribute``."""
-    return _LazyGroup(
-        "geneva", places={**_COMMANDS, **(more or {})}, help="Look at workflows, act on them, and run them."
-    )
+def geneva_group() -> GenevaGroup:
+    """Make the group ``geneva`` with its commands."""
+    return _LazyGroup("geneva", places=_COMMANDS, help="Look at workflows, act on them, and run them.")

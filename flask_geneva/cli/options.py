@@ -31,10 +31,19 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 def workflow_id(value: str) -> int:
     """Read the id of a workflow, with or without a leading ``#``."""
+    return _row_id(value, "workflow's")
+
+
+def delivery_id(value: str) -> int:
+    """Read the id of a webhook delivery, likewise."""
+    return _row_id(value, "webhook delivery's")
+
+
+def _row_id(value: str, whose: str) -> int:
     text = str(value).removeprefix("#")
     if not re.fullmatch("[0-9]+", text):
-        raise click.BadParameter(f"'{value}' is no workflow's id, which is a whole number.")
-    # What no database can store is no workflow either, and 0 is the id that none of them has.
+        raise click.BadParameter(f"'{value}' is no {whose} id, which is a whole number.")
+    # What no database can store is no row either, and 0 is the id that none of them has.
     return int(text) if len(text) < 20 and int(text) <= LARGEST_ID else 0
 
 

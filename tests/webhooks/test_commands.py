@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from sqlalchemy import text
 
 from flask_geneva.webhooks import Delivery, StandardWebhook
-from flask_geneva.webhooks.commands import webhook_commands
 from tests.webhooks.signing import SECRET
 
 
@@ -27,7 +27,7 @@ def shop(make_shop):
 
 @pytest.fixture
 def run(shop):
-    return lambda *arguments: shop.app.test_cli_runner().invoke(webhook_commands, list(map(str, arguments)))
+    return lambda *arguments: shop.app.test_cli_runner().invoke(args=["geneva", "webhooks", *map(str, arguments)])
 
 
 def test_deliveries_are_listed_newest_first(shop, run):
@@ -37,9 +37,9 @@ def test_deliveries_are_listed_newest_first(shop, run):
 
     first, second = run("list").output.splitlines()
 
-    assert "202 delivered  two" in first
+    assert "202 delivered  two " in first
     assert f"-> paid of workflow #{shop.workflow_id}" in first
-    assert "500 failed  invoice.paid one  RuntimeError: a bug" in second
+    assert "500 failed     invoice.paid one  RuntimeError: a bug" in second
 
 
 def test_the_list_can_be_narrowed(shop, run):
@@ -75,6 +75,37 @@ def test_a_replay_says_what_it_made(shop, run):
     assert "failed (500): RuntimeError: a bug" in failed.output
     assert f"delivered (202), signal #{shop.log()[-1].signal_id} 'paid'" in delivered.output
     assert shop.signals(shop.workflow_id) == [("paid", {"amount": 5})]
+
+
+def test_what_a_sender_wrote_cannot_steer_the_terminal(shop, run):
+    shop.deliver({"type": "a\nb\x1b[2J", "text": "\x1b[31m"})
+    [row] = shop.log()
+
+    for shown in (run("list").output, run("show", row.id).output):
+        assert r"a\nb\x1b[2J" in shown
+        assert "\x1b" not in shown
+
+
+def test_a_log_that_was_not_installed_is_one_line_of_error_with_the_remedy(shop, run, db):
+    with shop.app.app_context():
+        db.session.execute(text("ALTER TABLE geneva_webhook_deliveries RENAME TO hidden_away"))
+        db.session.commit()
+
+    try:
+        result = run("list")
+    finally:
+        with shop.app.app_context():
+            db.session.execute(text("ALTER TABLE hidden_away RENAME TO geneva_webhook_deliveries"))
+            db.session.commit()
+
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "flask geneva install" in result.stderr
+
+
+@pytest.mark.parametrize("identity", ["seven", "-1", "1.5"])
+def test_what_is_no_id_is_a_wrong_call(run, identity):
+    for command in ("show", "replay"):
+        assert run(command, identity).exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["show", "replay"])
