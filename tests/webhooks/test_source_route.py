@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import threading
 import time
@@ -160,6 +161,14 @@ def test_a_body_that_is_no_json_object_is_400(shop, body):
     assert problem(shop.deliver(body)) == 400
 
 
+def test_a_compressed_body_is_not_unpacked(shop, sign_standard):
+    bomb = gzip.compress(b"{" + b" " * 10**7 + b"}")
+
+    response = shop.post("/webhooks/payments", bomb, headers=sign_standard(bomb) | {"Content-Encoding": "gzip"})
+
+    assert problem(response) == 400
+
+
 def test_an_unsigned_body_that_is_not_json_is_401(shop):
     assert problem(shop.post("/webhooks/payments", b"{", headers={})) == 401
 
@@ -293,6 +302,18 @@ def test_an_unreachable_database_is_503(make_shop, monkeypatch, db):
 
     assert problem(response) == 503
     assert response.headers["Retry-After"]
+
+
+def test_an_unreachable_redis_is_no_error(make_shop, caplog):
+    shop = make_shop(GENEVA_ENQUEUE=True, GENEVA_REDIS_URL="redis://127.0.0.1:1/0")
+    workflow = shop.start()
+
+    response = shop.signal(workflow, "paid", 1)
+
+    assert (response.status_code, response.json["state"]) == (202, "claimed")
+    assert shop.signals(workflow) == [("paid", 1)]
+    with shop.app.app_context():
+        assert shop.workflow(workflow).current_execution.state == "scheduled"
 
 
 def test_a_handler_may_abort_with_a_status_of_its_own(shop, handled_by, reported):
