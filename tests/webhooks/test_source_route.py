@@ -112,6 +112,27 @@ def test_several_deliveries_are_answered_in_their_order(shop):
     assert [signal["duplicate"] for signal in again.json["signals"]] == [True, True]
 
 
+def test_a_list_in_which_one_signal_is_known_is_202(shop):
+    workflow = shop.start()
+    shop.deliver({"workflow": workflow, "names": ["paid"]})
+
+    response = shop.deliver({"workflow": workflow, "names": ["paid", "parcel/handed over"]})
+
+    assert response.status_code == 202
+    assert [signal["duplicate"] for signal in response.json["signals"]] == [True, False]
+    assert shop.log()[-1].outcome == "delivered"
+
+
+def test_several_workflows_are_locked_in_the_order_of_their_ids_whatever_the_handlers_order(shop, handled_by):
+    first, second = shop.start(), shop.start()
+    handled_by(lambda event: [Delivery(shop.workflow(found), "paid") for found in (second, first)])
+
+    of_second, of_first = shop.deliver({}, source="own").json["signals"]
+
+    assert of_first["signal_id"] < of_second["signal_id"]
+    assert [each["workflow_id"] for each in shop.log()[-1].signals] == [second, first]
+
+
 def test_several_deliveries_are_all_or_nothing(shop, handled_by):
     workflow = shop.start()
     handled_by(lambda event: [Delivery(shop.workflow(workflow), "paid"), Delivery(None, "paid")])

@@ -194,6 +194,15 @@ def test_any_of_several_signatures_may_match(request_of, sign_standard, sign_str
         assert verifier.verify(request_of(BODY, headers)).data["amount"] == 5
 
 
+def test_a_stripe_signature_with_two_times_is_refused(request_of, sign_stripe):
+    header = sign_stripe(BODY)["Stripe-Signature"]
+    time_part = header.partition(",")[0]
+
+    for doubled in (f"{time_part},{header}", f"{header},{time_part}", f"{header},t=1"):
+        with pytest.raises(InvalidSignature, match="one time"):
+            StripeWebhook("whsec_stripe").verify(request_of(BODY, {"Stripe-Signature": doubled}))
+
+
 def test_old_and_new_secret_are_both_valid_during_a_rotation(request_of, sign_standard):
     verifier = StandardWebhook(secrets=[OTHER_SECRET, SECRET])
 
