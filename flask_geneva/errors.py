@@ -43,14 +43,15 @@ class HeroMissing(GenevaError):
 class WorkflowAlreadyOngoing(GenevaError):
     """The class has an ongoing workflow for this hero already; it is the attribute ``workflow``."""
 
-    def __init__(self, workflow_name: str, hero: str, workflow: object) -> None:
+    def __init__(self, workflow_name: str, hero: str, workflow: object, *, is_named_twice: bool = False) -> None:
         self.workflow_name = workflow_name
         self.workflow = workflow
         identity = getattr(workflow, "id", None)
         which = f" (#{identity})" if identity is not None else ""
+        why = "it is named twice" if is_named_twice else f"an ongoing one exists{which}"
+        how = "Name each hero once" if is_named_twice else "Use get_or_create() to get that one"
         super().__init__(
-            f"Cannot create {workflow_name} for {hero}: an ongoing one exists{which}. Use get_or_create() to get "
-            f"that one, or create(..., allow_multiple=True) to have several."
+            f"Cannot create {workflow_name} for {hero}: {why}. {how}, or pass allow_multiple=True to have several."
         )
 
 

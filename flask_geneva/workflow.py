@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from inspect import get_annotations as inspect_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
@@ -18,13 +16,13 @@ from sqlalchemy.types import TypeDecorator
 from flask_geneva.definition.durations import read_duration
 from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
-from flask_geneva.definition.workflow_definition import WorkflowDefinition, read_definition
+from flask_geneva.definition.workflow_definition import WorkflowDefinition, named_apart, read_definition
 from flask_geneva.engine import creation, removed_steps, sending, verbs
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.explanation import explain
 from flask_geneva.engine.runtime import Runtime, current_runtime
 from flask_geneva.engine.sessions import adopted
-from flask_geneva.errors import InvalidStateError, StepConfigurationError
+from flask_geneva.errors import InvalidStateError
 from flask_geneva.logs import StepLogger, logger_for
 from flask_geneva.records import heroes
 from flask_geneva.records.base import Base
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 
     from flask_geneva.definition.step_sequence import StepSequence
     from flask_geneva.states import PendingRequest, WorkflowState
-
-logger = logging.getLogger(__name__)
 
 Hero = TypeVar("Hero")
 
@@ -121,7 +117,7 @@ class Workflow(Base, Generic[Hero]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         refuse_columns(cls)
-        definition = _named_apart(cls, read_definition(cls, reserved=_RESERVED))
+        definition = named_apart(cls, read_definition(cls, reserved=_RESERVED), _class_called)
         cls.__mapper_args__ = {"polymorphic_identity": definition.name}
         # A workflow class has no columns of its own: its annotations are its own affair.
         annotations = inspect_annotations(cls)
@@ -149,6 +145,23 @@ class Workflow(Base, Generic[Hero]):
             runtime, runtime.session(), cls, hero, allow_multiple=allow_multiple, job_options=job_options
         )
         return cast("Self", created)
+
+    @classmethod
+    def create_many(
+        cls, heroes: Iterable[Hero], allow_multiple: bool = False, job_options: Mapping[str, Any] | None = None
+    ) -> list[Self]:
+        """Insert a workflow and its first step execution for each hero, all or none, and return them; flush.
+
+        Each is as ``create`` makes it; a second call raises. On PostgreSQL and MariaDB ten thousand take some twenty
+        statements; on every database their jobs are sent in one round trip.
+
+        :raises WorkflowAlreadyOngoing: for a hero that has one or is named twice; the transaction stays usable.
+        :raises HeroMissing: for a hero that is None, where the class needs one.
+        """
+        runtime = current_runtime()
+        return creation.create_many(
+            runtime, runtime.session(), cls, list(heroes), allow_multiple=allow_multiple, job_options=job_options
+        )
 
     @classmethod
     def get_or_create(cls, hero: Hero | None = None, job_options: Mapping[str, Any] | None = None) -> tuple[Self, bool]:
@@ -373,20 +386,9 @@ class Workflow(Base, Generic[Hero]):
             )
 
 
-def _named_apart(cls: type, definition: WorkflowDefinition) -> WorkflowDefinition:
-    """See to it that no two classes share a name, by which their rows are told apart."""
-    known = inspect(Workflow).polymorphic_map.get(definition.name)
-    if known is None or _path(known.class_) == _path(cls):
-        return definition
-    remedy = f"Set '__workflow_name__' on one of {_path(known.class_)} and {_path(cls)}"
-    if "__workflow_name__" in vars(cls):
-        raise StepConfigurationError(f"{cls.__name__}: the workflow name '{definition.name}' is taken. {remedy}.")
-    logger.warning("Two workflow classes are called '%s'; the second is stored by its path. %s.", cls.__name__, remedy)
-    return replace(definition, name=_path(cls))
-
-
-def _path(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+def _class_called(name: str) -> type | None:
+    mapper = inspect(Workflow).polymorphic_map.get(name)
+    return None if mapper is None else mapper.class_
 
 
 Workflow.definition = read_definition(Workflow)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,8 @@ from flask_geneva.definition.options import read_name
 from flask_geneva.definition.step_sequence import StepSequence, place
 from flask_geneva.definition.steps import StepDefinition
 from flask_geneva.errors import StepConfigurationError
+
+logger = logging.getLogger(__name__)
 
 _CLASS_OPTIONS = frozenset({"exception_policies", "job_options", "may_proceed_without_hero"})
 
@@ -58,6 +61,24 @@ def read_definition(cls: type, *, reserved: frozenset[str] = frozenset()) -> Wor
     )
     _check_methods(cls, definition)
     return definition
+
+
+def named_apart(
+    cls: type, definition: WorkflowDefinition, class_called: Callable[[str], type | None]
+) -> WorkflowDefinition:
+    """See to it that no two classes share a name, by which their rows are told apart."""
+    known = class_called(definition.name)
+    if known is None or _path(known) == _path(cls):
+        return definition
+    remedy = f"Set '__workflow_name__' on one of {_path(known)} and {_path(cls)}"
+    if "__workflow_name__" in vars(cls):
+        raise StepConfigurationError(f"{cls.__name__}: the workflow name '{definition.name}' is taken. {remedy}.")
+    logger.warning("Two workflow classes are called '%s'; the second is stored by its path. %s.", cls.__name__, remedy)
+    return replace(definition, name=_path(cls))
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _layers_of_bases(cls: type, reserved: frozenset[str]) -> Iterator[list[Layer]]:

@@ -1,6 +1,6 @@
 """What must happen after the commit: jobs to send, events to announce.
 
-Notes are kept in ``session.info``, each with the savepoint that it was made in. A released savepoint hands its notes to
+Notes are kept in ``session.info``, by the savepoint that they were made in. A released savepoint hands its notes to
 its parent, one that is rolled back takes them along, and the outermost commit acts on what is left. A session cannot
 run SQL at that moment, so a note holds all that it needs.
 """
@@ -32,10 +32,13 @@ _EVENTS_OF_REST = {
 
 @dataclass
 class _Note:
-    savepoint: SessionTransaction | None
     runtime: Runtime
     request: JobRequest | None = None
     announce: Callable[[], None] | None = None
+
+
+# None is the transaction itself.
+_Notes = dict[SessionTransaction | None, list[_Note]]
 
 
 def listen(sessions: Any) -> None:
@@ -48,17 +51,14 @@ def listen(sessions: Any) -> None:
 
 def enqueue_after_commit(runtime: Runtime, session: Session, request: JobRequest) -> None:
     """Send the job once everything around is committed."""
-    _note(session, _Note(session.get_nested_transaction(), runtime, request=request))
+    _note(session, _Note(runtime, request=request))
 
 
 def announce_after_commit(runtime: Runtime, session: Session, signal: Any, **facts: Any) -> None:
     """Send the event once everything around is committed; its facts must be plain values."""
     if not signal.receivers:
         return
-    _note(
-        session,
-        _Note(session.get_nested_transaction(), runtime, announce=lambda: events.send(signal, runtime.app, **facts)),
-    )
+    _note(session, _Note(runtime, announce=lambda: events.send(signal, runtime.app, **facts)))
 
 
 def announce_rest_after_commit(runtime: Runtime, session: Session, workflow: WorkflowRow) -> None:
@@ -69,33 +69,34 @@ def announce_rest_after_commit(runtime: Runtime, session: Session, workflow: Wor
 
 
 def _note(session: Session, note: _Note) -> None:
-    session.info.setdefault(_NOTES, []).append(note)
+    _notes(session).setdefault(session.get_nested_transaction(), []).append(note)
+
+
+def _notes(session: Session) -> _Notes:
+    """What is noted, by savepoint: each ends at a cost of its own notes alone, however many there are in all."""
+    notes: _Notes = session.info.setdefault(_NOTES, {})
+    return notes
 
 
 def _after_commit(session: Session) -> None:
-    notes: list[_Note] = session.info.get(_NOTES) or []
+    notes = _notes(session)
     if not notes:
         return
     released = session.get_nested_transaction()
     if released is None:
-        session.info[_NOTES] = []
-        _act_on(notes)
-        return
-    parent = released.parent if released.parent is not None and released.parent.nested else None
-    for note in notes:
-        if note.savepoint is released:
-            note.savepoint = parent
+        session.info[_NOTES] = {}
+        _act_on([note for each in notes.values() for note in each])
+    elif released in notes:
+        parent = released.parent if released.parent is not None and released.parent.nested else None
+        notes.setdefault(parent, []).extend(notes.pop(released))
 
 
 def _after_transaction_end(session: Session, transaction: SessionTransaction) -> None:
     """Drop what was noted in a transaction that ended without passing it on."""
-    notes: list[_Note] = session.info.get(_NOTES) or []
-    if not notes:
-        return
     if transaction.parent is None:
-        session.info[_NOTES] = []
+        session.info[_NOTES] = {}
     elif transaction.nested:
-        session.info[_NOTES] = [note for note in notes if note.savepoint is not transaction]
+        _notes(session).pop(transaction, None)
 
 
 def _act_on(notes: list[_Note]) -> None:

@@ -7,7 +7,7 @@ the state that was read: where another process moved the row meanwhile, nothing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, CursorResult, Insert, Table, Update, bindpara
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
 
 from flask_geneva.records.base import MYSQL_DIALECTS
 from flask_geneva.records.savepoints import savepoint
@@ -30,6 +31,7 @@ class Row:
     table: ClassVar[Table]
     # Made once: building a statement costs as much as sending it.
     _insertion: ClassVar[Insert]
+    _insertion_of_many: ClassVar[ReturningInsert[Any]]
     _guarded_update: ClassVar[Update]
     _changes: dict[str, Any]
     _stored_state: Any
@@ -37,6 +39,7 @@ class Row:
     def __init_subclass__(cls) -> None:
         columns = cls.table.c
         cls._insertion = insert(cls.table)
+        cls._insertion_of_many = insert(cls.table).returning(columns.id, sort_by_parameter_order=True)
         guard = (columns.id == bindparam("row_id"), columns.state == bindparam("row_state"))
         cls._guarded_update = by_primary_key(update(cls.table)).where(*guard)
 
@@ -98,6 +101,20 @@ def save(session: Session, *rows: Row | None, now: datetime) -> None:
         else:
             _update(connection, row)
         row._was_stored(row.__dict__["id"])
+
+
+def insert_all(session: Session, rows: Sequence[Row], *, now: datetime) -> None:
+    """Insert drafts of one kind with the same columns set; many with a statement where that tells keys in order."""
+    connection = session.connection()
+    if not connection.dialect.insert_executemany_returning_sort_by_parameter_order:
+        save(session, *rows, now=now)
+        return
+    for row in rows:
+        row.change(updated_at=now, created_at=now)
+    if rows:
+        keys = connection.execute(rows[0]._insertion_of_many, [row._changes for row in rows]).scalars()
+        for row, key in zip(rows, keys, strict=True):
+            row._was_stored(key)
 
 
 def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
