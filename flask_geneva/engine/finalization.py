@@ -40,13 +40,14 @@ def conclude(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: 
     """
     follower = _ENDINGS[type(verdict)](run, workflow, execution, verdict)
     request = workflow.pending_request
-    if request is None or workflow.state is not WorkflowState.READY:
-        return follower
-    workflow.change(pending_request=None)
-    if request is PendingRequest.CANCEL:
-        move_workflow(workflow, WorkflowState.CANCELED, now=run.now)
-        return None
-    move_workflow(workflow, WorkflowState.PAUSED, now=run.now)
+    if request is not None and workflow.state is WorkflowState.READY:
+        workflow.change(pending_request=None)
+        if request is PendingRequest.CANCEL:
+            move_workflow(workflow, WorkflowState.CANCELED, now=run.now)
+            return None
+        move_workflow(workflow, WorkflowState.PAUSED, now=run.now)
+    if follower is not None and follower.signal_id is not None and follower.continues_from_id is None:
+        claim_again(run.session, follower, now=run.now)
     return follower
 
 
@@ -192,10 +193,7 @@ def _make_ready(run: Run, workflow: WorkflowRow) -> None:
 def _again(
     run: Run, workflow: WorkflowRow, execution: ExecutionRow, *, wait: timedelta | None, rewind: bool
 ) -> ExecutionRow:
-    follower = successor_of(execution, workflow, due=run.now + (wait or timedelta(0)), rewind=rewind)
-    if follower.signal_id is not None and follower.continues_from_id is None:
-        claim_again(run.session, follower, now=run.now)
-    return follower
+    return successor_of(execution, workflow, due=run.now + (wait or timedelta(0)), rewind=rewind)
 
 
 def _is_resumable(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> bool:

@@ -67,15 +67,24 @@ def step_of(
 
 
 def _with_the_row_that_stayed(run: Run, attempt: Attempt, workflow_object: Any) -> ExecutionRow | None:
-    execution, step = attempt.execution, attempt.step
+    execution = attempt.execution
     # The operator's verb begins the count of errors anew; the old job's id may be spent.
     execution.change(error_reattempts=0, death_reattempts=0, job_id=new_job_id())
-    if execution.state is not StepState.WAITING:
-        return execution
+    return unparked(run, attempt, workflow_object) if execution.state is StepState.WAITING else execution
+
+
+def unparked(run: Run, attempt: Attempt, workflow_object: Any) -> ExecutionRow | None:
+    """Let a parked row, which is locked, go on where nothing keeps it any more; return what is to be stored and sent.
+
+    That is its signal having come, its step needing none since a deploy or being removed, or its deadline having
+    passed, while nobody could look. Else it is returned as it is.
+    """
+    execution, step = attempt.execution, attempt.step
     if step.removed:
         return _ended(run, attempt, Skipped())
     if not step.waits_for_signal:
         move_execution(execution, StepState.SCHEDULED, now=run.now)
+        execution.change(job_id=new_job_id())
         return execution
     if meet_again(attempt, workflow_object, now=run.now):
         return execution

@@ -1,4 +1,5 @@
-"""Workflows whose rows do not fit together: nothing to come though they go on, or something open though they ended.
+"""Workflows whose rows do not fit together: nothing to come though they go on, something open though they ended, or
+parked though nothing keeps them.
 
 The engine writes no such rows; people, restored backups and old code do. One run looks at a bounded number of
 workflows and the next goes on where it stopped, so that a run takes no longer for a million of them than for a few
@@ -10,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, false, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, tuple_
 
-from flask_geneva.definition.verdicts import Paused, Skipped
+from flask_geneva.definition.verdicts import Paused
+from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.executor import end_from_outside
 from flask_geneva.engine.finalization import proceed_after
-from flask_geneva.engine.resumption import afresh
+from flask_geneva.engine.outbox import announce_rest_after_commit
+from flask_geneva.engine.resumption import afresh, unparked
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import execution_of, store
@@ -23,9 +26,10 @@ from flask_geneva.engine.transactions import lock_free_pair, lock_free_workflow,
 from flask_geneva.errors import GenevaError, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.housekeeping.dead_executions import is_dead
 from flask_geneva.housekeeping.tasks import NOTHING, Counts, Sweep, Task
+from flask_geneva.records.instances import instance_of
 from flask_geneva.records.saving import save
 from flask_geneva.records.step_execution import ExecutionRow
-from flask_geneva.records.tables import step_executions, workflows
+from flask_geneva.records.tables import signals, step_executions, workflows
 from flask_geneva.records.transitions import move_execution, move_workflow
 from flask_geneva.records.workflow_row import WorkflowRow
 from flask_geneva.states import (
@@ -33,6 +37,7 @@ from flask_geneva.states import (
     OPEN_STEP_STATES,
     RUNNABLE_WORKFLOW_STATES,
     Outcome,
+    SignalState,
     StepState,
     WorkflowState,
 )
@@ -41,6 +46,8 @@ BATCHES_IN_A_RUN = 2
 BOOKMARK = "broken_workflows"
 
 _E, _W = step_executions.c, workflows.c
+# One that came when nobody could take it, such as between a deploy and its being taken back.
+_HAS_SIGNAL = exists().where(signals.c.workflow_id == _W.id, signals.c.state == SignalState.PENDING)
 
 
 def broken_workflows(sweep: Sweep) -> Iterator[Task]:
@@ -67,20 +74,26 @@ def _broken(runtime: Runtime, start: int, end: int) -> Select[Any]:
             or_(
                 and_(_W.state.in_(RUNNABLE_WORKFLOW_STATES), _E.id.is_(None)),
                 and_(_W.state.in_(ENDED_WORKFLOW_STATES), _E.id.is_not(None)),
-                and_(_W.state == WorkflowState.READY, _E.state == StepState.WAITING, _is_at_a_gravestone(runtime)),
+                and_(
+                    _W.state == WorkflowState.READY,
+                    _E.state == StepState.WAITING,
+                    or_(_needs_no_signal(runtime), _HAS_SIGNAL),
+                ),
             ),
         )
         .order_by(_W.id, _E.id)
     )
 
 
-def _is_at_a_gravestone(runtime: Runtime) -> ColumnElement[bool]:
-    removed = [
+def _needs_no_signal(runtime: Runtime) -> ColumnElement[bool]:
+    """The step that is parked was removed by a deploy, or waits no more since then."""
+    steps = [
         (name, step.name)
         for name, workflow_class in runtime.declared_classes().items()
-        for step in workflow_class.definition.steps.removed
+        for step in workflow_class.definition.steps.values()
+        if step.removed or not step.waits_for_signal
     ]
-    return tuple_(_W.type, _E.step_name).in_(removed) if removed else false()
+    return tuple_(_W.type, _E.step_name).in_(steps) if steps else false()
 
 
 def _mend(sweep: Sweep, row: Any) -> Counts:
@@ -135,12 +148,22 @@ def _what_comes_next(run: Run, workflow: WorkflowRow) -> ExecutionRow | None:
 
 
 def _release(sweep: Sweep, row: Any) -> Counts:
-    """Pass over a gravestone that a step was parked on before the step was removed."""
+    """Let a step go on that is parked for nothing; where another signal than its own has come, it stays."""
     pair = lock_free_pair(sweep.session, row.id, row.execution_id)
     if pair is None or pair[0].state is not WorkflowState.READY or pair[1].state is not StepState.WAITING:
         return NOTHING
-    end_from_outside(sweep.run(), *pair, Skipped())
-    return {"gravestones_released": 1}
+    run, (workflow, execution) = sweep.run(), pair
+    workflow_class = run.runtime.class_named(workflow.type)
+    step = None if workflow_class is None else workflow_class.definition.steps.get(execution.step_name)
+    if workflow_class is None or step is None:
+        return NOTHING
+    attempt = Attempt(run.runtime, run.session, workflow, execution, workflow_class, step)
+    follower = unparked(run, attempt, instance_of(run.session, workflow_class, workflow))
+    if execution.state is StepState.WAITING:
+        return NOTHING
+    store(run.runtime, run.session, workflow, follower, now=run.now)
+    announce_rest_after_commit(run.runtime, run.session, workflow)
+    return {"gravestones_released" if step.removed else "parked_steps_released": 1}
 
 
 def _close(sweep: Sweep, row: Any) -> Counts:

@@ -31,13 +31,15 @@ class Summary:
     """What one run did.
 
     ``stuck_scheduled_recovered`` counts jobs that were sent again, ``workflows_rescheduled`` those that had nothing to
-    come, ``strays_closed`` open executions of ended workflows. ``failures`` were logged, and are tried in the next run.
+    come, ``parked_steps_released`` steps that were parked though their signal had come or is not needed any more,
+    ``strays_closed`` open executions of ended workflows. ``failures`` were logged, and are tried in the next run.
     """
 
     stuck_scheduled_recovered: int = 0
     stuck_in_progress_recovered: int = 0
     workflows_rescheduled: int = 0
     gravestones_released: int = 0
+    parked_steps_released: int = 0
     strays_closed: int = 0
     signals_cleaned_up: int = 0
     step_executions_cleaned_up: int = 0

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from sqlalchemy import event, select, update
+from sqlalchemy import delete, event, select, update
 
 from flask_geneva import (
     Geneva,
@@ -35,11 +35,11 @@ from flask_geneva import (
     resumable_step,
     step,
 )
-from flask_geneva.records.tables import step_executions, workflows
+from flask_geneva.records.tables import signals, step_executions, workflows
 from tests.engine.elsewhere import elsewhere, nothing_written, press
 from tests.engine.flows import Boom, run_job
 from tests.harness.invariants import broken
-from tests.harness.models import Order, db, write_down
+from tests.harness.models import LedgerEntry, Order, db, write_down
 from tests.housekeeping.workflows import ago
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
@@ -187,6 +187,9 @@ class Life(RuleBasedStateMachine):
     def begin(self, place: str) -> None:
         """Begin at any step, or the later ones would hardly ever be reached."""
         Script.act = None
+        db.session.rollback()
+        for table in (signals, step_executions, workflows, LedgerEntry.__table__):
+            db.session.execute(delete(table))
         order = Order()
         db.session.add(order)
         db.session.commit()
@@ -261,12 +264,13 @@ class Life(RuleBasedStateMachine):
 
     @rule(version=st.sampled_from(VERSIONS))
     def deploy(self, version: type[Workflow[Any]]) -> None:
-        """The class of all rows is another from now on."""
+        """The class of all rows is another from now on, and the workers that know it keep house."""
         db.session.rollback()
         db.session.execute(update(workflows).values(type=version.definition.name))
         db.session.commit()
         db.session.remove()
         self.version = version
+        self.extension.run_housekeeping()
 
     @rule()
     def let_the_deadline_pass(self) -> None:

@@ -10,10 +10,10 @@ from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 from rq.executions import Execution
 from rq.job import Job
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from flask_geneva import Geneva, Workflow
-from flask_geneva.records.tables import step_executions
+from flask_geneva.records.tables import step_executions, workflows
 from tests.harness.redis_servers import TestRedis
 from tests.housekeeping.workflows import (
     CountedKeeping,
@@ -143,6 +143,60 @@ def test_a_step_that_is_parked_on_a_gravestone_is_passed_over(
     assert summary.gravestones_released == 1
     assert story_of(workflow)[0] == ("payment", "skipped", "skipped")
     assert ledger(workflow) == ["after"]
+
+
+def deploy(db: SQLAlchemy, workflow_id: int, type_name: str, **columns: Any) -> Workflow[Any]:
+    """Another version of the class stands behind the row from now on."""
+    db.session.rollback()
+    db.session.execute(update(workflows).where(workflows.c.id == workflow_id).values(type=type_name, **columns))
+    db.session.commit()
+    db.session.remove()
+    return db.session.get_one(Workflow, workflow_id)
+
+
+def test_a_step_that_is_parked_though_it_needs_no_signal_any_more_runs(
+    queueing_app: Flask, extension: Geneva, db: SQLAlchemy, burst: Burst, ledger: Ledger
+) -> None:
+    workflow_id = create(OverGraves).id
+    burst()
+    workflow = deploy(db, workflow_id, "Errand", next_step_name="first")
+    write_execution(workflow, step_name="first")
+
+    summary = extension.run_housekeeping()
+    burst()
+
+    assert summary.parked_steps_released == 1
+    assert ledger(workflow) == ["first", "second"]
+
+
+def test_a_step_that_is_parked_beside_its_signal_takes_it(
+    queueing_app: Flask, extension: Geneva, db: SQLAlchemy, burst: Burst, ledger: Ledger
+) -> None:
+    """The signal came while a deploy that was taken back had no use for it."""
+    workflow_id = create(Parked).id
+    burst()
+    deploy(db, workflow_id, "Errand").signal("paid")
+    db.session.commit()
+    workflow = deploy(db, workflow_id, "Parked")
+
+    summary = extension.run_housekeeping()
+    burst()
+
+    assert summary.parked_steps_released == 1
+    assert ledger(workflow) == ["payment", "thanks"]
+    assert [str(signal.state) for signal in workflow.signals] == ["consumed"]
+
+
+def test_a_step_that_is_parked_beside_another_signal_waits_on(
+    queueing_app: Flask, extension: Geneva, db: SQLAlchemy, burst: Burst
+) -> None:
+    workflow = create(Parked)
+    burst()
+    workflow.signal("refunded")
+    db.session.commit()
+
+    assert not any(extension.run_housekeeping().as_dict().values())
+    assert story_of(workflow) == [("payment", "waiting", None)]
 
 
 def test_a_gravestone_holds_a_paused_workflow_until_it_is_resumed(

@@ -354,6 +354,23 @@ def test_a_gravestone_settles_the_signal_that_its_row_holds(app: Flask) -> None:
     assert (signal.state, signal.consumed) == ("consumed", 1)
 
 
+def test_an_attempt_that_a_cancellation_forestalls_has_claimed_nothing(
+    app: Flask, extension: Geneva, ledger: Ledger
+) -> None:
+    workflow = parked()
+    signal = workflow.signal("paid", 1)
+    db.session.commit()
+    begin_by_hand(workflow, job_id="nobody")
+    reload(workflow).cancel()
+    db.session.commit()
+
+    extension.run_housekeeping()
+
+    assert reload(workflow).state == "canceled"
+    db.session.refresh(signal)
+    assert (signal.state, signal.claimed, signal.consumed) == ("claimed", 1, 0)
+
+
 @pytest.mark.parametrize(("payload", "state"), [({"timed_out": True}, "canceled"), ({}, "finished")])
 def test_an_application_may_send_its_own_deadline(app: Flask, payload: dict[str, Any], state: str) -> None:
     # SIG-94
