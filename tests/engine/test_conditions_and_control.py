@@ -492,3 +492,32 @@ def test_details_of_an_execution_are_kept(app: Flask, plan: Plan) -> None:
 
     assert reload(workflow).execution_history[0].details["seen by"] == {"name": "Ada"}
     assert execution.details.get("missing") is None
+
+
+def test_a_workflow_has_started_when_its_first_step_did(app: Flask) -> None:
+    workflow = start(PlainFlow)
+
+    speedrun(workflow)
+
+    assert workflow.started_at == workflow.execution_history[0].started_at
+
+
+class OtherQueueFlow(Workflow[Order]):
+    """Its second step is for other workers."""
+
+    @step
+    def one(self) -> None:
+        write_down(self)
+
+    @step(job_options={"queue": "others"})
+    def two(self) -> None:
+        write_down(self)
+
+
+def test_a_step_of_another_queue_is_left_to_the_workers_of_that(app: Flask, ledger: Ledger) -> None:
+    workflow = start(OtherQueueFlow)
+
+    run_job(workflow.execution_history[0].id, runs_ahead=True)
+
+    assert ledger(workflow) == ["one"]
+    assert states(reload(workflow))[-1] == ("two", "scheduled", None)

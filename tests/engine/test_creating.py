@@ -301,3 +301,14 @@ def test_deleting_a_workflow_deletes_what_belongs_to_it(app: Flask) -> None:
 
     for table in ("geneva_workflows", "geneva_step_executions", "geneva_signals"):
         assert db.session.scalar(text(f"SELECT count(*) FROM {table}")) == 0
+
+
+def test_one_of_several_is_not_the_one_that_get_or_create_answers(app: Flask) -> None:
+    # NEW-09
+    order = new_order()
+    one_of_several = CreatedFlow.create(hero=order, allow_multiple=True)
+
+    workflow, created = CreatedFlow.get_or_create(hero=order)
+
+    assert created
+    assert workflow is not one_of_several
