@@ -1,8 +1,9 @@
 """``make demo``: the shop and a worker on a database of their own, and three orders on their way.
 
-The first order is paid at once. The second is paid late, and the provider tells it twice. The third meets a carrier
-that is out of service: its workflow pauses, and a person resumes it. With ``ONCE=1`` the demo ends when all three
-are finished, with status 0, or with 1 when one of them is not within a minute; without, it stays up until Ctrl-C.
+The first order is paid early, before its workflow waits for the money. The second is paid late, and the provider
+tells it twice. The third meets a carrier that is out of service: its workflow pauses, and a person resumes it. With
+``ONCE=1`` the demo ends when all three are finished, with status 0, or with 1 when one of them is not within a minute;
+without, it stays up until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MINUTE = 60.0
 NOTEBOOK, BLUE_INK = 1290, 850
 SWIFT_POST, TURTLE_EXPRESS = 1, 2
 ENDED = ("finished", "canceled")
+ANSWERS = {202: "taken", 204: "of no interest", 200: "known already"}
 
 
 class DemoFailed(Exception):
@@ -65,12 +67,12 @@ class Demo:
     def run(self) -> None:
         """Place the three orders and see them through."""
         self.switch(TURTLE_EXPRESS, down=True)
-        at_once = self.place("paid at once", SWIFT_POST, 1, NOTEBOOK)
-        self.pay(at_once)
+        early = self.place("paid early", SWIFT_POST, 1, NOTEBOOK)
+        self.pay(early)
         late = self.place("paid late, told twice", SWIFT_POST, 3, BLUE_INK)
         broken = self.place("carrier out of service", TURTLE_EXPRESS, 1, NOTEBOOK)
         self.pay(broken)
-        self.watch_until(lambda: at_once.state in ENDED, "order 1 to be finished")
+        self.watch_until(lambda: early.state in ENDED, "order 1 to be finished")
         self.pay(late, times=2)
         self.watch_until(lambda: broken.state == "paused", "order 3 to meet its broken carrier")
         self.switch(TURTLE_EXPRESS, down=False)
@@ -91,7 +93,8 @@ class Demo:
     def pay(self, order: Watched, times: int = 1) -> None:
         """Let the provider tell the shop that the order is paid."""
         answers = pay(over_http(self.address), order.order_id, order.amount_cents, times)
-        say(f"order {order.order_id}: the provider told the shop, which answered {', '.join(map(str, answers))}")
+        told = ", ".join(f"{status} {ANSWERS.get(status, 'refused')}" for status in answers)
+        say(f"order {order.order_id}: the provider told the shop, which answered {told}")
 
     def switch(self, carrier: int, *, down: bool) -> None:
         """Take a carrier out of service, or bring it back."""

@@ -96,6 +96,20 @@ def test_the_row_of_a_failure_says_what_was_raised(shop):
     assert (row.outcome, row.reason) == ("failed", "KeyError: 'workflow'")
 
 
+def test_the_row_of_a_database_error_tells_nothing_of_the_statement(shop, db):
+    shop.geneva.webhook("own", StandardWebhook(SECRET))(
+        lambda event: db.session.execute(text("SELECT * FROM no_such_table WHERE card = :card"), {"card": "4111"})
+    )
+
+    shop.deliver({}, source="own")
+
+    [row] = shop.log()
+    assert row.http_status == 503
+    assert "no_such_table" in row.reason
+    assert "SELECT" not in row.reason
+    assert "4111" not in row.reason
+
+
 def test_a_verified_body_is_kept_where_the_config_says_so(keeping_shop, sign_standard):
     keeping_shop.geneva.webhook("own", StandardWebhook(SECRET))(lambda event: None)
     headers = sign_standard(b"{}") | {"Authorization": "Bearer x", "X-Api-Key": "x", "X-Shop": "7"}

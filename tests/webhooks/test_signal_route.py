@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import update
+
+from flask_geneva.records.tables import workflows
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,7 @@ def test_the_key_is_idempotency_key_if_it_is_sent_and_else_the_message_id(shop):
     assert shop.signal(workflow, "paid", 1).json == first.json | {"duplicate": True}
     assert shop.signal(workflow, "paid", 1, Idempotency_Key="other").status_code == 202
     assert shop.signal(workflow, "paid", 1, Idempotency_Key="other").status_code == 200
+    assert shop.signal(workflow, "paid", 1, Idempotency_Key="").json == first.json | {"duplicate": True}
 
 
 @pytest.mark.parametrize("key", ["x" * 256, "nul\x00"])
@@ -52,6 +56,17 @@ def test_a_name_may_hold_what_a_url_escapes(shop):
     response = shop.signal(shop.start(), "parcel%2Fhanded%20over", 1)
 
     assert (response.status_code, response.json["name"]) == (202, "parcel/handed over")
+
+
+def test_a_workflow_whose_class_is_not_loaded_buffers_whatever_comes(shop, db):
+    workflow = shop.start()
+    with shop.app.app_context():
+        db.session.execute(update(workflows).values(type="GoneWithADeploy"))
+        db.session.commit()
+
+    response = shop.signal(workflow, "anything", 1)
+
+    assert (response.status_code, response.json["state"]) == (202, "pending")
 
 
 def test_without_secrets_the_endpoint_is_closed(make_shop):
