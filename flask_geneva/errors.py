@@ -147,6 +147,20 @@ class NoProgress(GenevaError):
         )
 
 
+class WorkTakenBack(GenevaError):
+    """A resumable step ended the transaction that held the work on items which no checkpoint had stored yet."""
+
+    def __init__(self, step_name: str, items: int) -> None:
+        self.step_name = step_name
+        self.items = items
+        done = "an item that was" if items == 1 else f"{items} items that were"
+        super().__init__(
+            f"Step '{step_name}' rolled back or closed its transaction, and with it the work on {done} done since the "
+            f"last checkpoint. Use a savepoint (db.session.begin_nested()) for what may be taken back, or a checkpoint "
+            f"after each item (checkpoint_every=1), then resume: the step goes on from its last checkpoint."
+        )
+
+
 class WorkerDied(GenevaError):
     """The process that ran a step is gone, and the step with it."""
 

@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeDecorator
 
 from flask_geneva.definition.durations import read_duration
 from flask_geneva.definition.flow_control import FlowControl
-from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
+from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Verdict
 from flask_geneva.definition.workflow_definition import WorkflowDefinition, named_apart, read_definition
 from flask_geneva.engine import creation, removed_steps, sending, verbs
 from flask_geneva.engine.attempt import Attempt
@@ -284,7 +284,9 @@ class Workflow(Base, Generic[Hero]):
         raise FlowControl(Finished())
 
     def suspend(self, wait: timedelta | float | None = None) -> NoReturn:
-        """Stop a resumable step here; a new execution goes on from the last checkpoint, after ``wait``.
+        """Stop a resumable step here; a new execution goes on behind the last item that is done, after ``wait``.
+
+        What the step wrote since then is kept: call it before the work on an item, not in the midst of it.
 
         :raises InvalidStateError: outside a resumable step.
         """
@@ -294,7 +296,7 @@ class Workflow(Base, Generic[Hero]):
                 f"Cannot suspend {type(self).__name__} #{self.id}: only a step that is declared with @resumable_step "
                 f"can be suspended, from inside. Use reattempt(wait=...) in a plain step."
             )
-        raise FlowControl(Suspended(wait=duration, progressed=self._attempt.has_progressed))
+        self._attempt.suspend(duration)
 
     # -- looking
 

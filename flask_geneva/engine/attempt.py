@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.steps import StepDefinition
+from flask_geneva.definition.verdicts import Reattempted, Suspended
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.errors import InvalidStateError
 from flask_geneva.logs import StepLogger, logger_for
@@ -76,6 +79,12 @@ class Attempt:
         """Whether a resumable step has come further than where it began."""
         return self.iteration is not None and bool(self.iteration.has_progressed)
 
+    def suspend(self, wait: timedelta | None) -> NoReturn:
+        """End a resumable step here; a hook may do so before it has begun."""
+        if self.iteration is not None:
+            self.iteration.suspend(wait)
+        raise FlowControl(Suspended(wait=wait, progressed=False))
+
     def received_signal(self) -> Signal | None:
         """Read the signal that the attempt handles."""
         if self.execution.signal_id is None:
@@ -120,7 +129,24 @@ class Attempt:
             )
 
 
+def listen(sessions: Any) -> None:
+    """Let an attempt know of commits that its step makes by itself; a second call changes nothing."""
+    if not event.contains(sessions, "after_commit", _after_commit):
+        event.listen(sessions, "after_commit", _after_commit)
+
+
+def run_again(error: Exception) -> Reattempted:
+    """The database asks for patience; the step did nothing wrong, so that its attempt does not count."""
+    return Reattempted(reason="transient_db_error", error=error)
+
+
 def running_in(session: Session) -> Attempt | None:
     """Return the attempt whose step runs in this session at the moment."""
     attempt: Attempt | None = session.info.get(_RUNNING)
     return attempt
+
+
+def _after_commit(session: Session) -> None:
+    attempt = running_in(session)
+    if attempt is not None and attempt.iteration is not None and session.get_nested_transaction() is None:
+        attempt.iteration.note_commit()

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from flask_geneva import events
-from flask_geneva.definition.verdicts import Reattempted, Verdict
-from flask_geneva.engine.attempt import Attempt
+from flask_geneva.definition.verdicts import Verdict
+from flask_geneva.engine.attempt import Attempt, run_again
 from flask_geneva.engine.finalization import conclude
 from flask_geneva.engine.outbox import announce_rest_after_commit
 from flask_geneva.engine.outgoing_signals import dispatch
@@ -97,15 +97,10 @@ def _end(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
         run.session.rollback()
         if is_transient(error):
             attempt.logger.warning("The database refused the step's commit for now, so it is run again: %s", error)
-            second = _run_again(error)
+            second: Verdict = run_again(error)
         else:
             second = fail(run, attempt, error)
     return retry_transient(run.session, lambda: _finalise(run, attempt, second))
-
-
-def _run_again(error: Exception) -> Verdict:
-    """The step did nothing wrong, so this attempt does not count."""
-    return Reattempted(reason="transient_db_error", error=error)
 
 
 def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:

@@ -93,7 +93,8 @@ def _suspended(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
         return None
     _make_ready(run, workflow)
     follower = successor_of(execution, workflow, due=run.now + (verdict.wait or timedelta(0)))
-    follower.change(stalled_runs=0 if verdict.progressed else execution.stalled_runs + 1, death_reattempts=0)
+    stalled_runs = 0 if verdict.progressed else execution.stalled_runs + 1
+    follower.change(continues_from_id=execution.id, stalled_runs=stalled_runs, death_reattempts=0)
     if verdict.progressed:
         # The errors before and after a part that went well are not consecutive.
         follower.change(error_reattempts=0)

@@ -20,6 +20,7 @@ from flask_geneva.engine.run import Run
 from flask_geneva.errors import InvalidStateError, StepConfigurationError
 
 Item = TypeVar("Item")
+Page = TypeVar("Page")
 Every = int | timedelta
 
 
@@ -94,11 +95,21 @@ class IterableStep:
         """Move the cursor and end this execution; a new one goes on from there, after ``wait``."""
         duration = read_duration(wait, what="skip_to(wait=...)")
         self._move(value)
-        self._checkpoints.store_cursor()
         self._stop(duration)
 
+    def keep_place(self) -> None:
+        """Let a cursor that is ahead of the last checkpoint be committed with the end of this execution."""
+        self._checkpoints.keep_place()
+
+    def note_commit(self) -> None:
+        """The step has committed by itself."""
+        self._checkpoints.note_commit()
+
     def suspend(self, wait: timedelta | float | None = None) -> NoReturn:
-        """End this execution; a new one goes on from the last checkpoint, after ``wait``."""
+        """End this execution; a new one goes on behind the last item that is done, after ``wait``.
+
+        What the step wrote since then is kept: call it before the work on an item, not in the midst of it.
+        """
         self._stop(read_duration(wait, what="suspend(wait=...)"))
 
     def iterate_over(self, sequence: Iterable[Item], checkpoint_every: Every = 1) -> Iterator[Item]:
@@ -142,7 +153,16 @@ class IterableStep:
         return self._walk((([record for record, _ in page], page[-1][1]) for page in pages), checkpoint_every)
 
     def _pages(self, select: Select[Item], cursor: CursorColumns, size: int) -> Iterator[list[tuple[Item, Any]]]:
-        return Keyset(select, cursor).pages(self._checkpoints.session, self.cursor, size)
+        pages = Keyset(select, cursor).pages(self._checkpoints.session, self.cursor, size)
+        return self._read_patiently(pages)
+
+    def _read_patiently(self, pages: Iterator[Page]) -> Iterator[Page]:
+        while True:
+            with self._checkpoints.patiently():
+                page = next(pages, None)
+            if page is None:
+                return
+            yield page
 
     def _walk(self, items: Iterable[tuple[Item, Any]], every: Every) -> Iterator[Item]:
         """Yield each item, then move the cursor behind it, with a checkpoint when one is due and one for the rest.
@@ -181,6 +201,7 @@ class IterableStep:
         self.advanced = True
 
     def _stop(self, wait: timedelta | None = None) -> NoReturn:
+        self._checkpoints.keep_place()
         raise FlowControl(Suspended(wait=wait, progressed=self.has_progressed))
 
 

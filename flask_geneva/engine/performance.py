@@ -71,8 +71,13 @@ def _call_with_hooks(run: Run, attempt: Attempt, workflow_object: Any) -> None:
 def _call(run: Run, attempt: Attempt, workflow_object: Any) -> None:
     method = getattr(workflow_object, attempt.step.method_name)
     if attempt.step.resumable:
-        attempt.iteration = iteration_of(run, attempt)
-        method(attempt.iteration)
+        attempt.iteration = iteration = iteration_of(run, attempt)
+        try:
+            method(iteration)
+        except FlowControl:
+            # What the step wrote is kept, and with it how far it came.
+            iteration.keep_place()
+            raise
     else:
         method()
 

@@ -11,7 +11,7 @@ from flask_geneva.engine.finalization import conclude, proceed_after
 from flask_geneva.engine.preparation import on_deadline
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import new_job_id
-from flask_geneva.engine.scheduling import execution_of, successor_of
+from flask_geneva.engine.scheduling import execution_of, is_under_way, successor_of
 from flask_geneva.engine.signal_delivery import claim_again, held_signal_id, meet_again
 from flask_geneva.engine.transactions import newest_execution, open_executions
 from flask_geneva.errors import StepNotDefinedError, WorkflowNotDefinedError
@@ -106,7 +106,7 @@ def afresh(run: Run, workflow: WorkflowRow, step: StepDefinition) -> ExecutionRo
     if step.removed:
         return proceed_after(run, workflow, step.name)
     last = newest_execution(run.session, workflow.id, step.name)
-    if step.resumable and last is not None and last.cursor_value is not None:
+    if step.resumable and last is not None and is_under_way(last):
         execution = successor_of(last, workflow, due=run.now)
         execution.change(error_reattempts=0, death_reattempts=0)
         return execution

@@ -45,12 +45,18 @@ def successor_of(
     }
     if execution.deadline_passed:
         carried["details"] = {"deadline_passed": True}
-    if execution.cursor_value is not None or execution.completed_iterations:
+    if is_under_way(execution):
         carried["continues_from_id"] = execution.id
         if not rewind:
             carried["cursor_value"] = execution.cursor_value
             carried["iteration_total"] = execution.iteration_total
     return execution_of(workflow, execution.step_name, due=due, **carried)
+
+
+def is_under_way(execution: ExecutionRow) -> bool:
+    """Whether an execution of a resumable step has made a checkpoint, or goes on from one that has."""
+    has_begun = execution.cursor_value is not None or execution.completed_iterations > 0
+    return has_begun or execution.continues_from_id is not None
 
 
 def store(

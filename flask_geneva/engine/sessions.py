@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from flask_geneva.engine import outbox, outgoing_signals, transactions
+from flask_geneva.engine import attempt, outbox, outgoing_signals, transactions
 from flask_geneva.engine.runtime import current_runtime
 from flask_geneva.records.base import MODELS_KEY
 
 
 def equip(sessions: Any) -> None:
     """Attach the engine to sessions: jobs are sent after their commits. A second call changes nothing."""
+    attempt.listen(sessions)
     outbox.listen(sessions)
     outgoing_signals.listen(sessions)
     transactions.listen(sessions)

@@ -88,16 +88,21 @@ class Story:
         else:
             begin_by_hand(reload(self.workflow), job_id="nobody")
             self.extension.run_housekeeping()
+            self.resume_if_paused()
 
     def go_on(self, iterations: int) -> None:
         before = self.cursor
         run_iterations(self.workflow, iterations, raise_errors=False)
-        if reload(self.workflow).state == "paused":
-            press(self.workflow.id, "resume")
+        self.resume_if_paused()
         if self.workflow.next_step_name == "one":
             self.met += sorted(place for place in self.there if before < place <= self.cursor)
         else:
             self.met += sorted(place for place in self.there if place > before)
+
+    def resume_if_paused(self) -> None:
+        """As an operator does after an error, and after three deaths in a row."""
+        if reload(self.workflow).state == "paused":
+            press(self.workflow.id, "resume")
 
     def end(self) -> list[str]:
         """Let it run to its end; the marks that must be there then."""
