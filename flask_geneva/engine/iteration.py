@@ -15,7 +15,8 @@ from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Suspended
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.checkpoints import Checkpoints
-from flask_geneva.engine.keyset import CursorColumns, Keyset
+from flask_geneva.engine.cursor_columns import CursorColumns
+from flask_geneva.engine.keyset import Keyset
 from flask_geneva.engine.run import Run
 from flask_geneva.errors import InvalidStateError, StepConfigurationError
 
@@ -119,8 +120,8 @@ class IterableStep:
                 f"Cannot iterate over a {type(sequence).__name__}: it has no order in which the step could go on. "
                 f"Give it one: sorted(...)."
             )
-        start = self.cursor or 0
-        if not isinstance(start, int):
+        start = 0 if self.cursor is None else self.cursor
+        if type(start) is not int or start < 0:
             raise InvalidStateError(f"Cannot iterate over a sequence from the cursor {start!r}: it is no index.")
         items: Iterable[Item] = (
             itertools.islice(sequence, start, None) if not isinstance(sequence, Sequence) else _from(sequence, start)

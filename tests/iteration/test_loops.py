@@ -269,11 +269,11 @@ def test_a_key_of_two_columns_is_walked_by_both(app: Flask, plan: Plan, ledger: 
         (
             select(Parcel),
             {"cursor": (Parcel.sent_on, Parcel.state)},
-            "cursor=(Parcel.sent_on, Parcel.state, parcels.id",
+            "cursor=(Parcel.sent_on, Parcel.state, Parcel.id",
         ),
         (select(Parcel), {"cursor": Parcel.tracking}, "may be NULL"),
         (select(Parcel).order_by(Parcel.sent_on), {}, "several rows may have equal values there"),
-        (select(Parcel), {"cursor": func.lower(Parcel.code)}, "several rows may have equal values there"),
+        (select(Parcel), {"cursor": func.lower(Parcel.code)}, "is no column of the Parcel that is selected"),
         (select(Parcel).limit(5), {}, "with LIMIT, OFFSET or FETCH"),
         (select(Parcel).offset(5), {}, "with LIMIT, OFFSET or FETCH"),
         (select(Parcel).order_by(Parcel.code), {"cursor": Parcel.id}, "the select() is ordered by"),
