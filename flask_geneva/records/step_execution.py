@@ -59,7 +59,11 @@ class ExecutionRow(Row):
 
 
 class StepExecution(Base):
-    """One attempt at a step. Its ``id`` is the idempotency key for effects outside the database."""
+    """One attempt at a step.
+
+    Its ``id`` is an idempotency key for what this attempt does outside the database; a key that is to stay the same over
+    attempts is made of the workflow's id and the step's name.
+    """
 
     __table__ = step_executions
     __mapper_args__ = {  # noqa: RUF012 (SQLAlchemy reads it as it is)
