@@ -61,8 +61,8 @@ class ExecutionRow(Row):
 class StepExecution(Base):
     """One attempt at a step.
 
-    Its ``id`` is an idempotency key for what this attempt does outside the database; a key that is to stay the same over
-    attempts is made of the workflow's id and the step's name.
+    Its ``id`` is an idempotency key for what this attempt does outside the database; a key that is to stay the same
+    over attempts is made of the workflow's id and the step's name.
     """
 
     __table__ = step_executions
