@@ -186,12 +186,18 @@ def register_tables(metadata: MetaData, dialect_name: str) -> list[Table]:
     return [_copy(table, metadata, mysql=mysql) for table in TABLES]
 
 
-def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
+def copy_for_ddl(table: Table, metadata: MetaData) -> Table:
+    """Copy one of the library's tables to an application's metadata, in types that Alembic can write."""
     with _no_default_schema(metadata):
         copy = table.to_metadata(metadata)
-    copy.info["mysql"] = mysql
     for column in copy.columns:
         column.type = getattr(column.type, "ddl_type", column.type)
+    return copy
+
+
+def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
+    copy = copy_for_ddl(table, metadata)
+    copy.info["mysql"] = mysql
     if table is not workflows and not mysql:
         _add_foreign_key(copy)
     for unique in UNIQUE_WHERE:

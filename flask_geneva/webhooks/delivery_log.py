@@ -20,7 +20,7 @@ from werkzeug.datastructures import Headers
 from flask_geneva.records.base import MYSQL_DIALECTS, Base, Key, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.records.scalar_values import is_plain
-from flask_geneva.records.tables import OPTIONS
+from flask_geneva.records.tables import OPTIONS, copy_for_ddl
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Mapped
@@ -100,17 +100,9 @@ class WebhookDelivery(Base):
 
 
 def register_table(metadata: MetaData) -> Table:
-    """Make the table known to an application's metadata, for its DDL, in types that Alembic can write; once."""
+    """Make the table known to an application's metadata, for its DDL; a second call changes nothing."""
     known = metadata.tables.get(webhook_deliveries.name)
-    if known is not None:
-        return known
-    # Out of the schema that the application's tables may be in: our statements name none.
-    schema, metadata.schema = metadata.schema, None
-    copy = webhook_deliveries.to_metadata(metadata)
-    metadata.schema = schema
-    for column in copy.columns:
-        column.type = getattr(column.type, "ddl_type", column.type)
-    return copy
+    return copy_for_ddl(webhook_deliveries, metadata) if known is None else known
 
 
 def outcome_of(status: int) -> DeliveryOutcome:

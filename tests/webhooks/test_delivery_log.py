@@ -223,6 +223,17 @@ def test_a_replay_of_what_was_delivered_is_a_duplicate(keeping_shop, replay):
     assert len(keeping_shop.signals(workflow)) == 1
 
 
+def test_a_replay_of_a_replay_names_the_first_delivery(keeping_shop, replay):
+    keeping_shop.geneva.webhook("own", StandardWebhook(SECRET))(lambda event: None)
+    keeping_shop.deliver({}, source="own")
+
+    for _ in range(2):
+        replay(keeping_shop.log()[-1])
+
+    first, *replays = keeping_shop.log()
+    assert [row.replay_of_id for row in replays] == [first.id, first.id]
+
+
 def test_what_cannot_be_replayed_says_why(shop, make_shop):
     shop.deliver({"names": []})
     [row] = shop.log()

@@ -34,3 +34,11 @@ def test_the_revision_makes_the_table_that_the_model_describes(blank_database_ur
             revision.downgrade()
         assert not inspect(connection).has_table(revision.TABLE)
     engine.dispose()
+
+
+def test_the_table_stays_out_of_the_schema_of_the_application():
+    metadata = MetaData(schema="shop")
+
+    assert register_table(metadata).schema is None
+    assert register_table(metadata) is register_table(metadata)
+    assert metadata.schema == "shop"

@@ -12,8 +12,10 @@ import pytest
 from flask import abort, got_request_exception
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import ServiceUnavailable
 
+from flask_geneva import MigrationMissing
 from flask_geneva.webhooks import Delivery, InvalidSignature, StandardWebhook, WebhookEvent
 from tests.webhooks.signing import SECRET
 
@@ -305,6 +307,18 @@ def test_a_database_error_in_the_handler_is_503(shop, handled_by, reported, db):
     assert problem(response) == 503
     assert int(response.headers["Retry-After"]) > 0
     assert len(reported) == 1
+
+
+@pytest.mark.parametrize("error", [PoolTimeout("no connection is free"), MigrationMissing("a table")])
+def test_what_the_database_is_not_ready_for_is_503(shop, handled_by, reported, error):
+    @handled_by
+    def fail(event):
+        raise error
+
+    response = shop.deliver({}, source="own")
+
+    assert (problem(response), reported) == (503, [error])
+    assert response.headers["Retry-After"]
 
 
 def test_an_unreachable_database_is_503(make_shop, monkeypatch, db):
