@@ -64,21 +64,23 @@ def assert_signal_state(workflow: Workflow[Any], name: str, state: str) -> Signa
 
 def assert_cursor(workflow: Workflow[Any], value: Any) -> None:
     """Check the cursor of the newest execution of the chain, which goes on from there."""
-    newest = _history(workflow)[-1]
+    newest = _chain(workflow)[-1]
     if newest.cursor_value != value or type(newest.cursor_value) is not type(value):
         raise AssertionError(f"The cursor of {workflow!r} in {newest!r} is {newest.cursor_value!r}, not {value!r}")
 
 
 def assert_iterations(workflow: Workflow[Any], n: int) -> None:
     """Check how many iterations the newest execution of the chain has made, of those that have begun."""
-    history = _history(workflow)
-    newest = next((each for each in reversed(history) if each.started_at is not None), history[-1])
+    chain = _chain(workflow)
+    newest = next((each for each in reversed(chain) if each.started_at is not None), chain[-1])
     if newest.completed_iterations != n:
         raise AssertionError(f"{newest!r} of {workflow!r} has made {newest.completed_iterations} iterations, not {n}")
 
 
-def _history(workflow: Workflow[Any]) -> list[StepExecution]:
+def _chain(workflow: Workflow[Any]) -> list[StepExecution]:
+    """The executions of the newest resumable step, also when the one after it is scheduled already."""
     history = workflow.execution_history
-    if not history:
-        raise AssertionError(f"{workflow!r} has no executions")
-    return history
+    resumable = [each for each in history if (step := workflow.steps.get(each.step_name)) and step.resumable]
+    if not resumable:
+        raise AssertionError(f"{workflow!r} has no execution of a resumable step")
+    return [each for each in resumable if each.step_name == resumable[-1].step_name]

@@ -60,7 +60,12 @@ def perform_step(workflow: Workflow[Any], name: str | None = None, raise_errors:
 
 
 def run_iterations(workflow: Workflow[Any], count: int, raise_errors: bool = True) -> StepExecution | None:
-    """Let the resumable step that comes next make this many iterations, then stop it at its checkpoint. Commits."""
+    """Let the resumable step that comes next make this many iterations, then stop it at its checkpoint. Commits.
+
+    :raises InvalidStateError: when the step that comes next is not resumable.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"run_iterations: the count must be a positive integer, not {count!r}.")
     return _drive(workflow, raise_errors, "run_iterations", iteration_limit=count)
 
 
@@ -90,6 +95,8 @@ def _drive(
     if execution is None or workflow.state not in RUNNABLE_WORKFLOW_STATES:
         return None
     _refuse_to_spin(runtime, workflow, execution, helper)
+    if iteration_limit is not None:
+        _refuse_plain(workflow, execution, helper)
     run = Run(
         runtime,
         session,
@@ -118,6 +125,15 @@ def _refuse_to_spin(runtime: Runtime, workflow: Workflow[Any], execution: Execut
         f"{helper}: step '{execution.step_name}' of {workflow!r} is parked until {awaited} arrives. "
         f"Send it with workflow.signal(...), or let its deadline pass with expire_wait(workflow)."
     )
+
+
+def _refuse_plain(workflow: Workflow[Any], execution: ExecutionRow, helper: str) -> None:
+    step = workflow.steps.get(execution.step_name)
+    if step is not None and not step.resumable and not step.removed:
+        raise InvalidStateError(
+            f"{helper}: step '{step.name}' of {workflow!r} comes next, and it is not resumable. "
+            f"Run it with perform_next_step(workflow)."
+        )
 
 
 def _put_at(runtime: Runtime, session: Session, workflow: Workflow[Any], name: str) -> None:
