@@ -8,7 +8,7 @@ thousand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, tuple_
@@ -23,7 +23,7 @@ from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.engine.scheduling import execution_of, store
 from flask_geneva.engine.transactions import lock_free_pair, lock_free_workflow, open_executions, read_of_workflow
-from flask_geneva.errors import GenevaError, StepNotDefinedError, WorkflowNotDefinedError
+from flask_geneva.errors import GenevaError, MigrationMissing, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.housekeeping.dead_executions import is_dead
 from flask_geneva.housekeeping.tasks import NOTHING, Counts, Sweep, Task
 from flask_geneva.records.instances import instance_of
@@ -57,13 +57,22 @@ def broken_workflows(sweep: Sweep) -> Iterator[Task]:
     within = select(_W.id).where(_W.id > start).order_by(_W.id).limit(many).subquery()
     end, found = sweep.read(select(func.max(within.c.id), func.count()).select_from(within))[0]
     if found:
-        for row in sweep.read(_broken(sweep.runtime, start, end)):
+        for row in _read(sweep, start, end):
             yield Task(subject=f"workflow #{row.id}", work=lambda row=row: _mend(sweep, row))  # type: ignore[misc]
     if sweep.runtime.settings.enqueue:
         sweep.runtime.queue.set_bookmark(BOOKMARK, end if found == many else 0)
 
 
-def _broken(runtime: Runtime, start: int, end: int) -> Select[Any]:
+def _read(sweep: Sweep, start: int, end: int) -> Sequence[Any]:
+    try:
+        return sweep.read(_broken(sweep.runtime, start, end, _HAS_SIGNAL))
+    except MigrationMissing:
+        # Without the table of signals none can have come; the rest is looked after all the same.
+        sweep.session.rollback()
+        return sweep.read(_broken(sweep.runtime, start, end, false()))
+
+
+def _broken(runtime: Runtime, start: int, end: int, has_signal: ColumnElement[bool]) -> Select[Any]:
     is_open = and_(_E.workflow_id == _W.id, _E.state.in_(OPEN_STEP_STATES))
     return (
         select(_W.id, _W.state, _E.id.label("execution_id"), _E.state.label("execution_state"))
@@ -77,7 +86,7 @@ def _broken(runtime: Runtime, start: int, end: int) -> Select[Any]:
                 and_(
                     _W.state == WorkflowState.READY,
                     _E.state == StepState.WAITING,
-                    or_(_needs_no_signal(runtime), _HAS_SIGNAL),
+                    or_(_needs_no_signal(runtime), has_signal),
                 ),
             ),
         )
