@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import signal
+import time
 from collections.abc import Sequence
 from multiprocessing.context import ForkProcess
 from typing import Any
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 # How often, in seconds, a worker looks whether its queues need a scheduler.
 MAINTENANCE_INTERVAL = 60
+# How long, in seconds, a pool that is to stop waits for its workers before it says that it does so.
+PATIENCE = 10.0
 
 
 def run_worker(
@@ -97,6 +100,13 @@ class _Pool(WorkerPool):
         if respawn:
             self._housekeeper.start()
         super().check_workers(respawn)
+
+    def all_workers_have_stopped(self) -> bool:
+        """Wait for them as well, so that the pool ends with the last one and not when it looks again."""
+        give_up = time.monotonic() + PATIENCE
+        for worker in list(self.worker_dict.values()):
+            worker.process.join(max(0.0, give_up - time.monotonic()))
+        return bool(super().all_workers_have_stopped())
 
     def get_worker_process(self, name: str, burst: bool, *options: Any, **more: Any) -> ForkProcess:
         """Return the process of one worker."""

@@ -66,6 +66,35 @@ def test_a_resumable_step_stops_at_its_next_checkpoint(
     assert story(workflow) == [("count", "completed", "continued"), ("count", "scheduled", None)]
 
 
+@pytest.mark.parametrize("arguments", [(), ("--no-fork",), ("--processes", "2")], ids=["fork", "no-fork", "processes"])
+def test_another_worker_goes_on_from_the_checkpoint_at_which_a_resumable_step_was_stopped(
+    arguments: tuple[str, ...],
+    start: Start,
+    create: Callable[..., Any],
+    meetings: Meetings,
+    ledger: Ledger,
+    story: Story,
+    record_property: Callable[[str, object], None],
+) -> None:
+    workflow = create(Counting)
+    worker = start(*arguments)
+    meetings.wait_for("counting")
+    worker.send(signal.SIGTERM)
+    eventually(lambda: "warm shut down" in worker.output.lower())
+
+    meetings.let_go("counting")
+    let_go = time.monotonic()
+    assert worker.wait() == 0
+    record_property(f"worker {' '.join(arguments)}", f"ended {time.monotonic() - let_go:.2f} s after the checkpoint")
+    assert ledger(workflow) == ["count 0", "count 1", "count 2"]
+
+    another = start(*arguments)
+    eventually(lambda: len(ledger(workflow)) == 5, otherwise=lambda: another.output)
+
+    assert ledger(workflow) == [f"count {item}" for item in range(5)]
+    eventually(lambda: story(workflow) == [("count", "completed", "continued"), ("count", "completed", "success")])
+
+
 def test_a_step_whose_process_is_told_to_end_itself_ends_first(
     start: Start, create: Callable[..., Any], meetings: Meetings, ledger: Ledger
 ) -> None:
