@@ -7,16 +7,19 @@ from contextlib import AbstractContextManager, nullcontext
 from inspect import get_annotations as inspect_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
-from sqlalchemy import ColumnElement, String, and_, inspect, select, type_coerce
-from sqlalchemy.engine import Dialect
+from sqlalchemy import ColumnElement, and_, inspect, select, type_coerce
 from sqlalchemy.ext.hybrid import hybrid_property
-from sqlalchemy.orm import Mapped, Session, object_session, relationship
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.orm import Mapped, Mapper, Session, object_session, relationship
 
 from flask_geneva.definition.durations import read_duration
 from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Verdict
-from flask_geneva.definition.workflow_definition import WorkflowDefinition, named_apart, read_definition
+from flask_geneva.definition.workflow_definition import (
+    WorkflowDefinition,
+    named_apart,
+    read_definition,
+    refuse_foreign_rows,
+)
 from flask_geneva.engine import creation, removed_steps, sending, verbs
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.explanation import explain
@@ -26,6 +29,7 @@ from flask_geneva.errors import InvalidStateError
 from flask_geneva.logs import StepLogger, logger_for
 from flask_geneva.records import heroes
 from flask_geneva.records.base import Base
+from flask_geneva.records.class_names import Discriminator, stored_names
 from flask_geneva.records.columns import refuse_columns
 from flask_geneva.records.details import Details
 from flask_geneva.records.signal import Signal
@@ -45,17 +49,8 @@ Hero = TypeVar("Hero")
 NO_PAYLOAD: Any = {}
 
 
-class _KnownClass(TypeDecorator[str]):
-    """The discriminator: a name that no loaded class has is read as the base class, so that such rows still load."""
-
-    impl = String
-    cache_ok = True
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return value if value in inspect(Workflow).polymorphic_map else _BASE_NAME
-
-
-_BASE_NAME = "Workflow"
+def _mapper() -> Mapper[Any]:
+    return inspect(Workflow)
 
 
 class Workflow(Base, Generic[Hero]):
@@ -68,8 +63,8 @@ class Workflow(Base, Generic[Hero]):
 
     __table__ = workflows
     __mapper_args__ = {  # noqa: RUF012 (SQLAlchemy reads it as it is)
-        "polymorphic_on": type_coerce(workflows.c.type, _KnownClass()),
-        "polymorphic_identity": _BASE_NAME,
+        "polymorphic_on": type_coerce(workflows.c.type, Discriminator(_mapper)),
+        "polymorphic_identity": "Workflow",
         "properties": {"stored_details": workflows.c.details},
     }
 
@@ -118,6 +113,7 @@ class Workflow(Base, Generic[Hero]):
     def __init_subclass__(cls, **options: Any) -> None:
         refuse_columns(cls)
         definition = named_apart(cls, read_definition(cls, reserved=_RESERVED), _class_called)
+        refuse_foreign_rows(cls, definition, (mapper.class_ for mapper in _mapper().self_and_descendants))
         cls.__mapper_args__ = {"polymorphic_identity": definition.name}
         # A workflow class has no columns of its own: its annotations are its own affair.
         annotations = inspect_annotations(cls)
@@ -197,9 +193,8 @@ class Workflow(Base, Generic[Hero]):
     @classmethod
     def removed_steps_in_flight(cls) -> dict[str, int]:
         """Count, for each removed step, the ongoing workflows that still stand at it. Reads only."""
-        names = [mapper.class_.definition.name for mapper in inspect(cls).self_and_descendants]
         gravestones = [step.name for step in cls.steps.removed]
-        return removed_steps.in_flight(current_runtime().session(), names, gravestones)
+        return removed_steps.in_flight(current_runtime().session(), stored_names(inspect(cls)), gravestones)
 
     # -- verbs
 
@@ -340,7 +335,8 @@ class Workflow(Base, Generic[Hero]):
         """A logger whose lines name the workflow, its hero and, in a step, the execution and the step."""
         if self._attempt is not None:
             return self._attempt.logger
-        return logger_for(workflow_type=self.type, workflow_id=self.id, hero_type=self.hero_type, hero_id=self.hero_id)
+        name = self.type if type(self) is Workflow else self.definition.name
+        return logger_for(workflow_type=name, workflow_id=self.id, hero_type=self.hero_type, hero_id=self.hero_id)
 
     @property
     def details(self) -> Details:
@@ -389,7 +385,7 @@ class Workflow(Base, Generic[Hero]):
 
 
 def _class_called(name: str) -> type | None:
-    mapper = inspect(Workflow).polymorphic_map.get(name)
+    mapper = _mapper().polymorphic_map.get(name)
     return None if mapper is None else mapper.class_
 
 

@@ -308,7 +308,11 @@ def test_an_inherited_gravestone_can_go_when_nothing_stands_at_it_in_any_class(
 ) -> None:
     # REM-11 REM-13
     def gravestones() -> list[str]:
-        return [each.step_name or "" for each in check(db.session(), runtime).advice if "TeaRound" in each.class_name]
+        return [
+            each.step_name or ""
+            for each in check(db.session(), runtime).advice
+            if each.kind == "gravestone_can_go" and "TeaRound" in each.class_name
+        ]
 
     assert gravestones() == ["stir"]
 

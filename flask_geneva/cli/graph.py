@@ -15,7 +15,6 @@ from flask_geneva.definition.step_sequence import StepSequence
 from flask_geneva.definition.steps import StepDefinition
 from flask_geneva.engine.explanation import in_words
 from flask_geneva.engine.runtime import current_runtime
-from flask_geneva.insights.listing import declared_classes
 
 
 @click.command("graph")
@@ -25,14 +24,16 @@ from flask_geneva.insights.listing import declared_classes
 def draw_graph(class_name: str, as_json: bool) -> None:
     """Print the steps of a workflow class as a Mermaid flowchart, for documentation."""
     runtime = current_runtime()
-    declared = declared_classes(runtime).get(class_name)
+    declared = runtime.class_named(class_name)
     if declared is None:
         check_class(class_name, runtime.session(), runtime)
         raise OneLine(f"The class '{class_name}' has rows, but no loaded module declares it.")
     steps: StepSequence = declared.definition.steps
     drawing = "\n".join(_lines(steps))
     if as_json:
-        print_json({"class": class_name, "steps": [_facts(step) for step in steps.values()], "mermaid": drawing})
+        print_json(
+            {"class": declared.definition.name, "steps": [_facts(step) for step in steps.values()], "mermaid": drawing}
+        )
         return
     click.echo(drawing)
 

@@ -17,9 +17,9 @@ from flask_geneva.engine.runtime import Runtime
 from flask_geneva.insights.listing import (
     LARGEST_ID,
     Selection,
-    declared_classes,
     known_class_names,
     known_step_names,
+    of_class,
     page_of,
 )
 from flask_geneva.states import WorkflowState
@@ -105,8 +105,8 @@ def selection_of(filters: Filters, session: Session, runtime: Runtime) -> Select
         _check_step(filters.step_name, filters.class_name, session, runtime)
     now = runtime.now()
     return Selection(
+        **({} if filters.class_name is None else of_class(filters.class_name, runtime)),
         states=tuple(WorkflowState(state) for state in filters.state),
-        class_name=filters.class_name,
         step_name=filters.step_name,
         hero=filters.hero,
         created_before=None if filters.older_than is None else now - filters.older_than,
@@ -116,7 +116,7 @@ def selection_of(filters: Filters, session: Session, runtime: Runtime) -> Select
 
 def check_class(name: str, session: Session, runtime: Runtime) -> None:
     """Refuse the name of a class that neither the code nor any row has."""
-    if name in declared_classes(runtime) or page_of(session, Selection(class_name=name), limit=1):
+    if runtime.class_named(name) is not None or page_of(session, Selection(class_name=name), limit=1):
         return
     known = known_class_names(session, runtime)
     raise OneLine(f"There is no workflow class '{name}', neither in the code nor in rows.{_advice(name, known)}")

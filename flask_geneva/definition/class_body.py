@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -99,7 +99,9 @@ class _Reading:
             if not isinstance(member, StepDeclaration):
                 raise StepConfigurationError(f"{where}: a list of steps holds nothing but step(...), not {member!r}.")
             self.held.append(member)
-            self.layer.steps.append(self._step(f"{attribute}_{place}", member, None))
+            defined = self._step(f"{attribute}_{place}", member, None)
+            is_numbered = member.options.get("name") is None
+            self.layer.steps.append(replace(defined, numbered_in=attribute) if is_numbered else defined)
 
     def _step(self, default_name: str, declaration: StepDeclaration, method: object) -> StepDefinition:
         name = self._step_name(default_name, declaration)

@@ -26,6 +26,7 @@ class StepDefinition:
     """One step of a workflow class; ``source`` is the ``path:line`` of its declaration.
 
     The step is skipped when ``condition`` holds. A removed step has a name, a place and a source only.
+    ``numbered_in`` is the list in whose order the step has its number, where it was given no name.
     """
 
     name: str
@@ -44,6 +45,7 @@ class StepDefinition:
     max_iterations: int | None = None
     max_runtime: timedelta | None = None
     removed: bool = False
+    numbered_in: str | None = None
 
     @property
     def runnable(self) -> bool:

@@ -30,11 +30,17 @@ class WorkflowDefinition:
     """What a workflow class and its parents say; policies stand in the order of their declaration, parents first."""
 
     name: str
+    former_names: tuple[str, ...] = ()
     steps: StepSequence = field(default_factory=StepSequence)
     cancel_conditions: tuple[Condition, ...] = ()
     exception_policies: tuple[ExceptionPolicy, ...] = ()
     job_options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     may_proceed_without_hero: bool = False
+
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """The names that rows of the class have: the one that is written, and the former ones."""
+        return (self.name, *self.former_names)
 
 
 def read_definition(cls: type, *, reserved: frozenset[str] = frozenset()) -> WorkflowDefinition:
@@ -51,8 +57,10 @@ def read_definition(cls: type, *, reserved: frozenset[str] = frozenset()) -> Wor
     listed = [layer for layers in bases for layer in layers]
     # The first base comes first where there is an order of steps, and last where the last word counts.
     rising = [layer for layers in reversed(bases) for layer in layers]
+    name = read_name(vars(cls).get("__workflow_name__", cls.__name__), what=f"{cls.__name__}: __workflow_name__")
     definition = WorkflowDefinition(
-        name=read_name(vars(cls).get("__workflow_name__", cls.__name__), what=f"{cls.__name__}: __workflow_name__"),
+        name=name,
+        former_names=_former_names(cls, name),
         steps=_steps(cls, listed, own),
         cancel_conditions=tuple(dict.fromkeys(each for layer in [*listed, own] for each in layer.cancel_conditions)),
         exception_policies=tuple(_policies(rising, own)),
@@ -77,8 +85,30 @@ def named_apart(
     return replace(definition, name=_path(cls))
 
 
+def refuse_foreign_rows(cls: type, definition: WorkflowDefinition, others: Iterable[Any]) -> None:
+    """See to it that a former name is no name that another class has or had: a row belongs to one class."""
+    for other in others:
+        shared = {*definition.former_names, *other.definition.former_names}
+        shared &= {*definition.stored_names} & {*other.definition.stored_names}
+        if shared and _path(other) != _path(cls):
+            raise StepConfigurationError(
+                f"{cls.__name__}: rows named '{min(shared)}' cannot belong to both {_path(other)} and {_path(cls)}. "
+                f"Take the name out of '__former_names__', or give the class that has it a '__workflow_name__'."
+            )
+
+
 def _path(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _former_names(cls: type, name: str) -> tuple[str, ...]:
+    value, what = vars(cls).get("__former_names__", ()), f"{cls.__name__}: __former_names__"
+    if not isinstance(value, list | tuple):
+        raise StepConfigurationError(f"{what} must be a list of the names that the class had, not {value!r}.")
+    names = tuple(read_name(each, what=f"{what}: each of them") for each in value)
+    if name in names or len(set(names)) < len(names):
+        raise StepConfigurationError(f"{what} must name each former name once, and not '{name}', which it has now.")
+    return names
 
 
 def _layers_of_bases(cls: type, reserved: frozenset[str]) -> Iterator[list[Layer]]:

@@ -55,7 +55,7 @@ class Attempt:
     def logger(self) -> StepLogger:
         """A logger whose lines name the workflow, the hero, the execution and the step."""
         return logger_for(
-            workflow_type=self.workflow.type,
+            workflow_type=self.workflow_class.definition.name,
             workflow_id=self.workflow.id,
             hero_type=self.workflow.hero_type,
             hero_id=self.workflow.hero_id,
@@ -68,7 +68,7 @@ class Attempt:
         """What every event about this attempt says."""
         return {
             "workflow_id": self.workflow.id,
-            "workflow_class": self.workflow.type,
+            "workflow_class": self.workflow_class.definition.name,
             "execution_id": self.execution.id,
             "step_name": self.execution.step_name,
             "resumable": self.step.resumable,

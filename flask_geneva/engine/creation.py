@@ -54,6 +54,8 @@ def create(
     options = read_own_job_options(job_options, where=f"{definition.name}.create")
     session.flush()
     reference = _reference_to(hero, session)
+    if not allow_multiple:
+        _refuse_beside_older_rows(session, workflow_class, [reference])
     now = runtime.now()
     workflow = _draft(definition, reference, allow_multiple=allow_multiple, options=options, now=now)
     if not insert_unless_taken(session, workflow, now=now):
@@ -89,6 +91,7 @@ def create_many(
     references = [_reference_to(hero, session) for hero in wanted]
     if not allow_multiple:
         _refuse_twice(definition, references)
+        _refuse_beside_older_rows(session, workflow_class, references)
     now = runtime.now()
 
     def drafts() -> list[WorkflowRow]:
@@ -138,6 +141,14 @@ def _refuse_twice(definition: WorkflowDefinition, references: Sequence[_Referenc
             raise WorkflowAlreadyOngoing(definition.name, _named(reference), None, is_named_twice=True)
 
 
+def _refuse_beside_older_rows(session: Session, workflow_class: type[Any], references: Sequence[_Reference]) -> None:
+    """Rows that have a former name of the class: the unique index does not know them for rows of the same class."""
+    if workflow_class.definition.former_names:
+        refusal = _refusal(session, workflow_class, references, lambda _, statement: statement)
+        if refusal is not None:
+            raise refusal
+
+
 def _reference_to(hero: object | None, session: Session) -> _Reference:
     return _NOBODY if hero is None else heroes.reference_to_stay(hero, session)
 
@@ -180,7 +191,7 @@ def _inserted(
             with savepoint(session):
                 insert_all(session, rows, now=now)
         except IntegrityError as error:
-            refusal = _refusal(session, workflow_class, references)
+            refusal = _refusal(session, workflow_class, references, current_shared)
             if refusal is not None:
                 raise refusal from error
             continue
@@ -192,14 +203,17 @@ def _inserted(
 
 
 def _refusal(
-    session: Session, workflow_class: type[Any], references: Sequence[_Reference]
+    session: Session,
+    workflow_class: type[Any],
+    references: Sequence[_Reference],
+    reading: Callable[[Session, Select[Any]], Select[Any]],
 ) -> WorkflowAlreadyOngoing | None:
-    """Say which one the unique index refused; None when it has ended meanwhile."""
+    """Say which one is in the way; None when it has ended meanwhile."""
     for start in range(0, len(references), MAX_IDS):
         looked_for = set(references[start : start + MAX_IDS])
         of_heroes = workflows.c.hero_id.in_([hero_id for _, hero_id in looked_for if hero_id is not None])
         of_any = or_(of_heroes, workflows.c.hero_id.is_(None)) if _NOBODY in looked_for else of_heroes
-        for other in session.execute(current_shared(session, _ongoing(workflow_class, of_any))).scalars():
+        for other in session.execute(reading(session, _ongoing(workflow_class, of_any))).scalars():
             reference = (other.hero_type, other.hero_id)
             if reference in looked_for:
                 return WorkflowAlreadyOngoing(workflow_class.definition.name, _named(reference), other)
@@ -207,7 +221,7 @@ def _refusal(
 
 
 def _announced(runtime: Runtime, session: Session, workflow_class: type[Any], workflow: WorkflowRow) -> Any:
-    facts = {"workflow_id": workflow.id, "workflow_class": workflow.type}
+    facts = {"workflow_id": workflow.id, "workflow_class": workflow_class.definition.name}
     of_hero = {"hero_type": workflow.hero_type, "hero_id": workflow.hero_id}
     announce_after_commit(runtime, session, events.workflow_created, **facts, **of_hero)
     return instance_of(session, workflow_class, workflow)
@@ -230,7 +244,7 @@ def _the_ongoing_one(workflow_class: type[Any], hero_type: str | None, hero_id: 
 def _ongoing(workflow_class: type[Any], *where: ColumnElement[bool]) -> Select[Any]:
     """Those of the class that keep a second one of their hero from being created."""
     holds_slot = (
-        workflows.c.type == workflow_class.definition.name,
+        workflows.c.type.in_(workflow_class.definition.stored_names),
         workflows.c.state.in_(ONGOING_WORKFLOW_STATES),
         workflows.c.allow_multiple.is_(False),
     )

@@ -203,7 +203,7 @@ class _Scene:
     @property
     def _steps(self) -> StepSequence | None:
         definition = getattr(type(self.workflow), "definition", None)
-        return None if definition is None or definition.name != self.workflow.type else definition.steps
+        return None if definition is None or self.workflow.type not in definition.stored_names else definition.steps
 
     def _step_named(self, name: str | None) -> StepDefinition | None:
         return None if self._steps is None or name is None else self._steps.get(name)

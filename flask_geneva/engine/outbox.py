@@ -65,7 +65,8 @@ def announce_rest_after_commit(runtime: Runtime, session: Session, workflow: Wor
     """Send the event of a workflow that has come to rest, likewise; of one that goes on there is nothing to tell."""
     signal = _EVENTS_OF_REST.get(workflow.state)
     if signal is not None:
-        announce_after_commit(runtime, session, signal, workflow_id=workflow.id, workflow_class=workflow.type)
+        name = runtime.name_of(workflow.type)
+        announce_after_commit(runtime, session, signal, workflow_id=workflow.id, workflow_class=name)
 
 
 def _note(session: Session, note: _Note) -> None:

@@ -217,7 +217,7 @@ def _tell(attempt: Attempt, outcome: str, error: Exception | None = None) -> Non
 
 def _log(run: Run, workflow: WorkflowRow, execution: ExecutionRow, message: str, *arguments: object) -> None:
     logger_for(
-        workflow_type=workflow.type,
+        workflow_type=run.runtime.name_of(workflow.type),
         workflow_id=workflow.id,
         hero_type=workflow.hero_type,
         hero_id=workflow.hero_id,

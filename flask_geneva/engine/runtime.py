@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from flask_geneva.config import Settings
 from flask_geneva.errors import ConfigurationError
+from flask_geneva.records.class_names import mapper_called
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -90,12 +91,22 @@ class Runtime:
         return datetime.now(UTC)
 
     def class_named(self, type_name: str) -> type[Any] | None:
-        """Return the workflow class that a row's type names; None when no loaded module declares it."""
-        mapper = inspect(self.workflow_class).polymorphic_map.get(type_name)
+        """Return the class that has the name a row has, or had it; None when no loaded module declares it."""
+        mapper = mapper_called(inspect(self.workflow_class), type_name)
         return None if mapper is None or mapper.class_ is self.workflow_class else mapper.class_
 
+    def name_of(self, type_name: str) -> str:
+        """Return how the class of a row is called now; of one that no loaded module declares, as the row has it."""
+        found = self.class_named(type_name)
+        return type_name if found is None else str(found.definition.name)
+
+    def names_of(self, type_name: str) -> tuple[str, ...]:
+        """Return the names that rows of a class have, by the name that it has or had."""
+        found = self.class_named(type_name)
+        return (type_name,) if found is None else tuple(found.definition.stored_names)
+
     def declared_classes(self) -> dict[str, type[Any]]:
-        """Return every workflow class that a loaded module declares, by the name that rows have for it."""
+        """Return every workflow class that a loaded module declares, by the name that new rows have for it."""
         declared = inspect(self.workflow_class).polymorphic_map.items()
         return {name: mapper.class_ for name, mapper in declared if mapper.class_ is not self.workflow_class}
 

@@ -115,7 +115,7 @@ def announce(runtime: Runtime, session: Session, workflow: WorkflowRow, signal: 
         session,
         events.signal_received,
         workflow_id=workflow.id,
-        workflow_class=workflow.type,
+        workflow_class=runtime.name_of(workflow.type),
         signal_id=signal.id,
         signal_name=signal.name,
     )

@@ -98,9 +98,10 @@ def _needs_no_signal(runtime: Runtime) -> ColumnElement[bool]:
     """The step that is parked was removed by a deploy, or waits no more since then."""
     steps = [
         (name, step.name)
-        for name, workflow_class in runtime.declared_classes().items()
+        for workflow_class in runtime.declared_classes().values()
         for step in workflow_class.definition.steps.values()
         if step.removed or not step.waits_for_signal
+        for name in workflow_class.definition.stored_names
     ]
     return tuple_(_W.type, _E.step_name).in_(steps) if steps else false()
 

@@ -107,7 +107,7 @@ def _recover(sweep: Sweep, row: Any, death: Death) -> Counts:
     if workflow.state not in RUNNABLE_WORKFLOW_STATES:
         return NOTHING
     verdict = _verdict(sweep, workflow, execution, death)
-    _logger(workflow, execution).warning("%s (%s)", verdict.error, verdict.action)
+    _logger(sweep.run().runtime, workflow, execution).warning("%s (%s)", verdict.error, verdict.action)
     end_from_outside(sweep.run(), workflow, execution, verdict)
     return {"stuck_in_progress_recovered": 1}
 
@@ -146,9 +146,9 @@ def _step(runtime: Runtime, workflow: WorkflowRow, execution: ExecutionRow) -> S
     return None if workflow_class is None else workflow_class.definition.steps.get(execution.step_name)
 
 
-def _logger(workflow: WorkflowRow, execution: ExecutionRow) -> Any:
+def _logger(runtime: Runtime, workflow: WorkflowRow, execution: ExecutionRow) -> Any:
     return logger_for(
-        workflow_type=workflow.type,
+        workflow_type=runtime.name_of(workflow.type),
         workflow_id=workflow.id,
         hero_type=workflow.hero_type,
         hero_id=workflow.hero_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -50,15 +50,7 @@ class Gauges:
     @property
     def total(self) -> ClassGauges:
         """The same over all classes."""
-        each = list(self.classes.values())
-        overdue = [gauges.waiting_overdue for gauges in each if gauges.waiting_overdue is not None]
-        return ClassGauges(
-            workflows={state: sum(gauges.workflows[state] for gauges in each) for state in WorkflowState},
-            waiting=sum(gauges.waiting for gauges in each),
-            waiting_overdue=sum(overdue) if overdue or not each else None,
-            overdue_scheduled=sum(gauges.overdue_scheduled for gauges in each),
-            oldest_overdue_age_seconds=max((gauges.oldest_overdue_age_seconds for gauges in each), default=0.0),
-        )
+        return _together(list(self.classes.values()))
 
 
 def read_gauges(session: Session, runtime: Runtime) -> Gauges:
@@ -67,16 +59,15 @@ def read_gauges(session: Session, runtime: Runtime) -> Gauges:
     # Of the rows and not of their ids, which are not in the index of types and states.
     counts = session.execute(select(_W.type, _W.state, func.count()).group_by(_W.type, _W.state)).all()
     open_steps = {row.type: row for row in session.execute(_open_steps(runtime, now))}
-    by_class: dict[str, dict[WorkflowState, int]] = {name: {} for name in declared_classes(runtime)}
+    by_name: dict[str, dict[WorkflowState, int]] = {name: {} for name in declared_classes(runtime)}
     for name, state, number in counts:
-        by_class.setdefault(name, {})[state] = number
+        by_name.setdefault(name, {})[state] = number
     has_threshold = runtime.settings.waiting_visibility_threshold is not None
-    return Gauges(
-        classes={
-            name: _gauges(by_class[name], open_steps.get(name), has_threshold=has_threshold, now=now)
-            for name in sorted(by_class)
-        }
-    )
+    by_class: dict[str, list[ClassGauges]] = {}
+    for name, states in by_name.items():
+        stored = _gauges(states, open_steps.get(name), has_threshold=has_threshold, now=now)
+        by_class.setdefault(runtime.name_of(name), []).append(stored)
+    return Gauges(classes={name: _together(by_class[name]) for name in sorted(by_class)})
 
 
 def _open_steps(runtime: Runtime, now: datetime) -> Any:
@@ -118,4 +109,15 @@ def _gauges(
         waiting_overdue=(0 if steps is None else int(steps.long_parked)) if has_threshold else None,
         overdue_scheduled=0 if steps is None else int(steps.overdue),
         oldest_overdue_age_seconds=0.0 if oldest is None else (now - oldest).total_seconds(),
+    )
+
+
+def _together(each: Sequence[ClassGauges]) -> ClassGauges:
+    overdue = [gauges.waiting_overdue for gauges in each if gauges.waiting_overdue is not None]
+    return ClassGauges(
+        workflows={state: sum(gauges.workflows[state] for gauges in each) for state in WorkflowState},
+        waiting=sum(gauges.waiting for gauges in each),
+        waiting_overdue=sum(overdue) if overdue or not each else None,
+        overdue_scheduled=sum(gauges.overdue_scheduled for gauges in each),
+        oldest_overdue_age_seconds=max((gauges.oldest_overdue_age_seconds for gauges in each), default=0.0),
     )

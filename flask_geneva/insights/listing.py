@@ -23,11 +23,13 @@ class Selection:
     """Which workflows are meant; whatever is left out does not matter.
 
     ``hero`` is ``Type:id`` or an id alone, ``search`` the id of a workflow or of a hero, ``step_name`` the step that
-    a workflow stands at; one that has ended stands at none, unless its state is asked for.
+    a workflow stands at; one that has ended stands at none, unless its state is asked for. ``former_names`` are those
+    that the class had, under which rows may be stored.
     """
 
     states: Sequence[WorkflowState] = ()
     class_name: str | None = None
+    former_names: Sequence[str] = ()
     step_name: str | None = None
     hero: str | None = None
     search: str | None = None
@@ -42,7 +44,7 @@ class Selection:
         if states:
             found.append(_W.state.in_(states))
         if self.class_name is not None:
-            found.append(_W.type == self.class_name)
+            found.append(_W.type.in_((self.class_name, *self.former_names)))
         if self.step_name is not None:
             found.append(_W.next_step_name == self.step_name)
         if self.hero is not None:
@@ -117,21 +119,25 @@ def declared_classes(runtime: Runtime) -> dict[str, type[Any]]:
     return dict(sorted(classes.items()))
 
 
+def of_class(name: str, runtime: Runtime) -> dict[str, Any]:
+    """Return what a :class:`Selection` says of the class that has this name, or had it."""
+    class_name, *former_names = runtime.names_of(name)
+    return {"class_name": class_name, "former_names": former_names}
+
+
 def known_class_names(session: Session, runtime: Runtime) -> list[str]:
     """Name the classes that the code declares or that rows have."""
-    return sorted({*declared_classes(runtime), *_stored_class_names(session)})
+    return sorted({*declared_classes(runtime), *map(runtime.name_of, _stored_class_names(session))})
 
 
 def known_step_names(session: Session, runtime: Runtime, class_name: str | None = None) -> list[str]:
     """Name the steps, of one class or of all, that the code defines or that ongoing workflows stand at."""
-    classes = declared_classes(runtime)
-    wanted = classes.values() if class_name is None else filter(None, [classes.get(class_name)])
-    defined = {name for each in wanted for name in each.definition.steps}
-    stood_at = (
-        select(_W.next_step_name)
-        .distinct()
-        .where(_W.state.in_(ONGOING_WORKFLOW_STATES), *Selection(class_name=class_name).conditions)
+    wanted = (
+        declared_classes(runtime).values() if class_name is None else filter(None, [runtime.class_named(class_name)])
     )
+    defined = {name for each in wanted for name in each.definition.steps}
+    selection = Selection() if class_name is None else Selection(**of_class(class_name, runtime))
+    stood_at = select(_W.next_step_name).distinct().where(_W.state.in_(ONGOING_WORKFLOW_STATES), *selection.conditions)
     return sorted(defined | {name for name in session.execute(stood_at).scalars() if name is not None})
 
 

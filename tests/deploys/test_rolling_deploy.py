@@ -14,7 +14,9 @@ from tests.deploys.yesterday import DeployedFlow
 from tests.harness.models import Order, db
 from tests.harness.workers import Workers
 
-YESTERDAY, BURIED, DELETED, RENAMED = (f"tests.deploys.{day}" for day in ("yesterday", "buried", "deleted", "renamed"))
+YESTERDAY, BURIED, DELETED, RENAMED, RENAMED_ANEW = (
+    f"tests.deploys.{day}" for day in ("yesterday", "buried", "deleted", "renamed", "renamed_anew")
+)
 
 
 @pytest.fixture
@@ -114,10 +116,11 @@ def test_a_class_that_is_gone_pauses_its_workflow_until_it_is_back(
     assert ledger(workflow) == ["pack", "weigh", "dispatch"]
 
 
+@pytest.mark.parametrize("today", [RENAMED, RENAMED_ANEW])
 def test_a_renamed_class_adopts_the_rows_of_its_old_name(
-    workflow: Workflow[Any], workers: Workers, ledger: Ledger
+    workflow: Workflow[Any], workers: Workers, ledger: Ledger, today: str
 ) -> None:
-    run_worker(workers, RENAMED, "later")
+    run_worker(workers, today, "later")
 
     assert state_of(workflow) == "finished"
     assert ledger(workflow) == ["pack", "weigh, renamed", "dispatch"]
