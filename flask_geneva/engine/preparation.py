@@ -15,7 +15,7 @@ from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.policies import verdict_on
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.runtime import new_job_id
-from flask_geneva.engine.signal_delivery import attach_or_park
+from flask_geneva.engine.signal_delivery import attach_or_park, meet_again, pending_names
 from flask_geneva.engine.transactions import Pair, is_spent_by, is_transient, trial
 from flask_geneva.errors import DeadlineExceeded, MigrationMissing, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.logs import logger_for
@@ -54,7 +54,7 @@ REST = Rest()
 def prepare(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decision:
     """Decide what becomes of an execution whose job has come. Both rows are locked; changes to them are not saved."""
     if execution.state is StepState.WAITING:
-        return _at_the_deadline(run, workflow, execution)
+        return _when_parked(run, workflow, execution)
     if execution.state is not StepState.SCHEDULED:
         _log(run, workflow, execution, "Nothing to do: the execution is %s already.", execution.state)
         return REST
@@ -148,20 +148,54 @@ def _through_the_gate(run: Run, attempt: Attempt, workflow_object: Any) -> Decis
     return Start(attempt)
 
 
-def _at_the_deadline(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decision:
-    """A job that finds a parked row is the deadline's; under the lock no signal can win beside it."""
-    if workflow.state not in RUNNABLE_WORKFLOW_STATES or execution.deadline_at is None:
+def _when_parked(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decision:
+    """A job that finds a parked row is its deadline's, or of a signal that came to where the step was not known.
+
+    Under the lock no signal can win beside the deadline. A step that waits for nothing any more is due.
+    """
+    if workflow.state not in RUNNABLE_WORKFLOW_STATES:
         return REST
-    if execution.deadline_at > run.now:
-        return _come_back_later(execution)
+    is_past = execution.deadline_at is not None and execution.deadline_at <= run.now
     workflow_class = run.runtime.class_named(workflow.type)
     step = None if workflow_class is None else workflow_class.definition.steps.get(execution.step_name)
-    if workflow_class is None or step is None or not step.waits_for_signal:
-        move_execution(execution, StepState.SCHEDULED, now=run.now)
-        return _with_definition(run, workflow, execution)
+    if workflow_class is None or step is None:
+        is_due = is_past or bool(pending_names(run.session, workflow.id))
+        return _now_due(run, workflow, execution) if is_due else _go_on_waiting(execution)
+    if not step.waits_for_signal:
+        return _now_due(run, workflow, execution)
     attempt = Attempt(run.runtime, run.session, workflow, execution, workflow_class, step)
+    try:
+        if _meets_again(run, attempt):
+            return _with_definition(run, workflow, execution)
+    except Exception as error:
+        if is_transient(error):
+            raise
+        move_execution(execution, StepState.SCHEDULED, now=run.now)
+        return _by_policy(run, attempt, error)
+    if not is_past:
+        return _go_on_waiting(execution)
     verdict = on_deadline(attempt, run)
     return _with_definition(run, workflow, execution) if verdict is None else Ended(verdict, attempt)
+
+
+def _now_due(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decision:
+    move_execution(execution, StepState.SCHEDULED, now=run.now)
+    return _with_definition(run, workflow, execution)
+
+
+def _go_on_waiting(execution: ExecutionRow) -> Decision:
+    return REST if execution.deadline_at is None else _come_back_later(execution)
+
+
+def _meets_again(run: Run, attempt: Attempt) -> bool:
+    """Look once more for a signal that the parked step waits for."""
+    if not pending_names(run.session, attempt.workflow.id):
+        return False
+    if all(_by_name(matcher) for matcher in attempt.step.wait_for):
+        return meet_again(attempt, None, now=run.now)
+    save(run.session, attempt.execution, attempt.workflow, now=run.now)
+    with attempt.bound() as workflow_object:
+        return meet_again(attempt, workflow_object, now=run.now)
 
 
 def on_deadline(attempt: Attempt, run: Run) -> Verdict | None:

@@ -79,12 +79,30 @@ def send(runtime: Runtime, session: Session, workflow: WorkflowRow, execution: E
     if horizon is not None and moment - now > horizon:
         return
     assert execution.job_id is not None
-    request = JobRequest(
-        job_id=execution.job_id,
-        execution_id=execution.id,
-        due=moment if moment > now else None,
-        options=job_options(runtime, workflow, execution.step_name),
-    )
+    _enqueue(runtime, session, workflow, execution, execution.job_id, due=moment if moment > now else None)
+
+
+def send_at_once(
+    runtime: Runtime, session: Session, workflow: WorkflowRow, execution: ExecutionRow, *, now: datetime
+) -> None:
+    """Enqueue a job after the commit for a worker to look what is to become of a parked execution. Flushes."""
+    job_id = new_job_id()
+    execution.change(job_id=job_id)
+    save(session, execution, now=now)
+    _enqueue(runtime, session, workflow, execution, job_id, due=None)
+
+
+def _enqueue(
+    runtime: Runtime,
+    session: Session,
+    workflow: WorkflowRow,
+    execution: ExecutionRow,
+    job_id: str,
+    *,
+    due: datetime | None,
+) -> None:
+    options = job_options(runtime, workflow, execution.step_name)
+    request = JobRequest(job_id=job_id, execution_id=execution.id, due=due, options=options)
     enqueue_after_commit(runtime, session, request)
 
 

@@ -19,7 +19,7 @@ from flask_geneva.definition.steps import StepDefinition
 from flask_geneva.engine.attempt import Attempt
 from flask_geneva.engine.outbox import announce_after_commit
 from flask_geneva.engine.runtime import Runtime, new_job_id
-from flask_geneva.engine.scheduling import store
+from flask_geneva.engine.scheduling import send_at_once, store
 from flask_geneva.engine.transactions import (
     current_of_workflow,
     read_current,
@@ -136,20 +136,29 @@ def held_signal_id(session: Session, workflow_id: int, step_name: str) -> int | 
 
 
 def meet(runtime: Runtime, session: Session, workflow: WorkflowRow, target: Any, signal: SignalRow) -> None:
-    """The sender's side, under the lock: wake the step that is parked for the signal."""
-    workflow_class = runtime.class_named(workflow.type)
-    if workflow.state is not WorkflowState.READY or workflow_class is None:
+    """The sender's side, under the lock: wake the step that is parked for the signal.
+
+    Where the sender's code knows no such step, or knows it otherwise, a worker is asked to look: it may know better.
+    """
+    if workflow.state is not WorkflowState.READY:
         return
+    workflow_class = runtime.class_named(workflow.type)
     now = runtime.now()
     for execution in read_of_workflow(session, ExecutionRow, workflow.id, step_executions.c.state == StepState.WAITING):
-        step = workflow_class.definition.steps.get(execution.step_name)
+        step = None if workflow_class is None else workflow_class.definition.steps.get(execution.step_name)
         if step is None or not step.waits_for_signal:
-            continue
-        if _matches(step.wait_for, target, instance_of(session, Signal, signal)):
+            send_at_once(runtime, session, workflow, execution, now=now)
+        elif _matches(step.wait_for, target, instance_of(session, Signal, signal)):
             _wake(session, execution, signal, now=now)
             store(runtime, session, workflow, execution, now=now)
             show(session, StepExecution, execution)
             return
+
+
+def pending_names(session: Session, workflow_id: int) -> set[str]:
+    """Return the names of the signals that no step was given."""
+    pending = read_of_workflow(session, SignalRow, workflow_id, signals.c.state == SignalState.PENDING)
+    return {signal.name for signal in pending}
 
 
 def _wake(session: Session, execution: ExecutionRow, signal: SignalRow, *, now: datetime) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from flask import Flask
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from flask_geneva import Workflow, step
 from flask_geneva.engine.runtime import JobRequest
+from flask_geneva.records.tables import workflows
 from flask_geneva.testing import assert_signal_state, assert_waiting_for_signal, perform_next_step, speedrun
-from tests.engine.flows import reload, start
+from tests.engine.flows import reload, run_job, start
 from tests.harness.models import Order, db, write_down
 from tests.signals.flows import BuriedFlow, Ledger, PaidFlow, TwicePaidFlow, parked
 
@@ -184,3 +185,49 @@ def test_a_wake_up_moves_nothing_else_of_the_workflow(app: Flask) -> None:
     after = workflow.execution_history[0]
     assert (after.state, after.outcome, after.updated_at) == was
     assert [each.step_name for each in workflow.execution_history] == ["reserve", "capture"]
+
+
+def parked_before_a_deploy(jobs: list[JobRequest], class_name: str) -> tuple[int, int]:
+    """A step that was parked when its class was another one; nothing was sent since. The ids of both rows."""
+    workflow = parked(PaidFlow)
+    ids = workflow.id, workflow.execution_history[-1].id
+    db.session.execute(update(workflows).where(workflows.c.id == workflow.id).values(type=class_name))
+    db.session.commit()
+    db.session.expunge_all()
+    jobs.clear()
+    return ids
+
+
+def test_a_signal_that_comes_where_the_class_is_not_known_has_a_worker_look(
+    jobs: list[JobRequest], ledger: Ledger
+) -> None:
+    workflow_id, execution_id = parked_before_a_deploy(jobs, "KnownToWorkersOnly")
+    db.session.get_one(Workflow, workflow_id).signal("paid")
+    db.session.commit()
+
+    (job,) = jobs
+    db.session.execute(update(workflows).values(type="PaidFlow"))
+    db.session.commit()
+    db.session.expunge_all()
+    run_job(job.execution_id)
+
+    assert (job.execution_id, job.due) == (execution_id, None)
+    assert ledger(db.session.get_one(Workflow, workflow_id)) == ["reserve", "captured {}"]
+
+
+def test_a_worker_that_looks_in_vain_leaves_the_step_parked(jobs: list[JobRequest]) -> None:
+    workflow_id, execution_id = parked_before_a_deploy(jobs, "PaidFlow")
+    db.session.get_one(Workflow, workflow_id).signal("something else")
+    db.session.commit()
+
+    run_job(execution_id)
+
+    assert_waiting_for_signal(db.session.get_one(Workflow, workflow_id), "paid")
+
+
+def test_a_worker_that_looks_at_a_step_that_waits_no_more_runs_it(jobs: list[JobRequest], ledger: Ledger) -> None:
+    workflow_id, execution_id = parked_before_a_deploy(jobs, "UnwaitedFlow")
+
+    run_job(execution_id)
+
+    assert ledger(db.session.get_one(Workflow, workflow_id)) == ["reserve", "capture"]
