@@ -1,113 +1,78 @@
-"""Measure steps and creation beside the peers, and print ratios: absolute times mean little on shared machines."""
+"""Run the benchmarks and print what they found: ``python -m benchmarks``, or ``make bench ARGS="scale waits"``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import platform
-import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import create_engine
 
-from benchmarks import peers
-from benchmarks.place import Place, TenSteps, db, place, stopwatch
-from flask_geneva.worker.running import run_worker
+from benchmarks import bulk_create, checkpoints, contention, scale, steps, waits, wake_latency
 
-Row = dict[str, Any]
+Rows = list[dict[str, Any]]
+Measure = Callable[[argparse.Namespace], Rows]
+
+BENCHMARKS: dict[str, tuple[Measure, Callable[[dict[str, Any]], str]]] = {
+    "steps": (lambda asked: steps.measure(asked.database, asked.redis, asked.size), steps.told),
+    "bulk_create": (
+        lambda asked: bulk_create.measure(asked.database, asked.redis, asked.size * 200),
+        bulk_create.told,
+    ),
+    "wake_latency": (
+        lambda asked: wake_latency.measure(asked.database, asked.redis, asked.size * 2),
+        wake_latency.told,
+    ),
+    "waits": (lambda asked: waits.measure(asked.database, asked.redis, asked.size, asked.size * 400), waits.told),
+    "checkpoints": (
+        lambda asked: checkpoints.measure(asked.database, asked.redis, asked.size * 10, asked.size * 20_000),
+        checkpoints.told,
+    ),
+    "contention": (lambda asked: contention.measure(asked.database, asked.redis, asked.size * 8), contention.told),
+    "scale": (lambda asked: scale.measure(asked.database, asked.redis, asked.scale), scale.told),
+}
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run what was asked for, print each row as it is found, and write all of them to a file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(BENCHMARKS)}")
+    parser.add_argument("--database", default="postgresql+psycopg://postgres@127.0.0.1:5432/postgres", help="a server")
     parser.add_argument("--redis", default="redis://127.0.0.1:6379/14", help="this Redis database is emptied")
-    parser.add_argument("--size", type=int, default=50, help="workflows per measurement")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--size", type=int, default=50, help="how much is measured; 50 are 10,000 bulk creations")
+    parser.add_argument("--scale", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="workflows there are")
+    parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the rows are written")
     asked = parser.parse_args()
-    rows = measure(asked.database, asked.redis, asked.size)
-    facts = {name: version(name) for name in ("sqlalchemy", "rq", "flask-geneva")} | {
-        "python": platform.python_version()
-    }
-    if asked.json:
-        json.dump({"versions": facts, "rows": rows}, sys.stdout, indent=2)
-        return
-    print("  ".join(f"{name} {number}" for name, number in facts.items()))
-    for row in rows:
-        print(
-            f"{row['what']:44} {row['per_second']:9.0f}/s  {row['statements']:5.2f} statements  "
-            f"{row['commits']:5.2f} commits  {row['beside']}"
-        )
+    unknown = [name for name in asked.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark '{unknown[0]}'; there are {', '.join(BENCHMARKS)}")
+    facts = _facts(asked.database)
+    print(", ".join(f"{name} {value}" for name, value in facts.items()))
+    found: dict[str, Rows] = {}
+    for name in asked.names or BENCHMARKS:
+        measure, told = BENCHMARKS[name]
+        print(f"\n{name}", flush=True)
+        found[name] = measure(asked)
+        for row in found[name]:
+            print(f"  {told(row)}", flush=True)
+    asked.json.parent.mkdir(parents=True, exist_ok=True)
+    asked.json.write_text(json.dumps({"at": datetime.now(UTC).isoformat(), "facts": facts, "rows": found}, indent=2))
+    print(f"\nwritten to {asked.json}")
 
 
-def measure(server: str, redis_url: str, size: int) -> list[Row]:
-    """Measure everything once."""
-    rows: list[Row] = []
-    with place(server, redis_url, GENEVA_RUN_AHEAD=30, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
-        try:
-            floor = peers.core_floor(here, size * 10)
-            other = peers.dbos(here, size)
-        finally:
-            _drop_dbos(server, here)
-        steps, starts = other or (None, None)
-        rows.append(_created(here, size, {"DBOS start_workflow": starts}))
-        rows.append(_run(here, size * 10, "ten steps straight on, --no-fork", {"Core floor": floor, "DBOS": steps}))
-    with place(server, redis_url, GENEVA_RUN_AHEAD=0, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
-        for fork in (False, True):
-            bare = peers.rq_no_op(here, size * 2, fork=fork)
-            _create(here, max(size // 5, 1))
-            what = f"one job a step, {'forked' if fork else '--no-fork'}"
-            rows.append(_run(here, max(size // 5, 1) * 10, what, {"bare RQ no-op": bare}, fork=fork))
-    return rows
-
-
-def _created(here: Place, size: int, beside: dict[str, float | None]) -> Row:
-    parcels = here.parcels(size)
-    here.counted.reset()
-    with stopwatch() as measured:
-        for parcel in parcels:
-            TenSteps.create(hero=parcel)
-            db.session.commit()
-    return _row(here, "create and commit, one by one", size, measured["wall"], beside)
-
-
-def _create(here: Place, number: int) -> None:
-    for parcel in here.parcels(number):
-        TenSteps.create(hero=parcel)
-    db.session.commit()
-
-
-def _run(here: Place, steps: int, what: str, beside: dict[str, float | None], *, fork: bool = False) -> Row:
-    here.counted.reset()
-    with stopwatch() as measured:
-        while here.app.extensions["geneva"].queue.rq_queue().count:
-            run_worker(here.app, [], burst=True, fork=fork)
-    left = db.session.execute(text("SELECT count(*) FROM geneva_workflows WHERE state <> 'finished' AND type <> 'x'"))
-    assert left.scalar_one() == 0, "not every workflow is finished"
-    return _row(here, what, steps, measured["wall"], beside)
-
-
-def _row(here: Place, what: str, number: int, seconds: float, beside: dict[str, float | None]) -> Row:
-    per_second = number / seconds
-    ratios = {name: per_second / other for name, other in beside.items() if other}
-    said = [f"{ratio:.2f} x {name} ({beside[name]:.0f}/s)" for name, ratio in ratios.items()]
-    said += [f"{name} is not installed" for name, other in beside.items() if not other]
-    return {
-        "what": what,
-        "per_second": per_second,
-        "statements": here.counted.statements / number,
-        "commits": here.counted.commits / number,
-        "ratios": ratios,
-        "beside": ", ".join(said),
-    }
-
-
-def _drop_dbos(server: str, here: Place) -> None:
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+def _facts(database: str) -> dict[str, str]:
+    engine = create_engine(database)
     with engine.connect() as connection:
-        connection.execute(text(f"DROP DATABASE IF EXISTS {make_url(here.database_url).database}_dbos"))
+        server = ".".join(str(part) for part in connection.dialect.server_version_info or ())
+        name = connection.dialect.name
     engine.dispose()
+    packages = {package: version(package) for package in ("flask-geneva", "sqlalchemy", "rq", "redis")}
+    return {name: server, "python": platform.python_version(), **packages}
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """What a checkpoint costs beside a bare UPDATE and COMMIT, and how fast and in how much memory many records are walked.
 
-Run it with ``python -m benchmarks.checkpoints``; everything happens in one step of one process.
+``python -m benchmarks checkpoints``; everything happens in one step of one process.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
 import statistics
 import time
@@ -35,26 +34,27 @@ class Walked(Workflow[Any]):
         type(self).measure(self, it)
 
 
-def main() -> None:
-    """Run the three measurements and print them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
-    parser.add_argument("--redis", default="redis://127.0.0.1:6379/14", help="this Redis database is emptied")
-    parser.add_argument("--rounds", type=int, default=9, help="of the bare loop and of checkpoints, by turns")
-    parser.add_argument("--checkpoints", type=int, default=500, help="in a round")
-    parser.add_argument("--records", type=int, default=1_000_000, help="to walk through")
-    asked = parser.parse_args()
-    with place(asked.database, asked.redis, GENEVA_ENQUEUE=False) as here:
-        bare, ours = _checkpoints(asked.rounds, asked.checkpoints)
-        print(f"bare UPDATE and COMMIT            {bare:9.0f} a second")
-        print(f"checkpoint_every=1                {ours:9.0f} a second   {ours / bare:.2f} of the bare loop")
+def measure(database: str, redis: str, number: int, records: int, rounds: int = 9) -> list[dict[str, Any]]:
+    """Measure the bare loop and checkpoints by turns, then a walk."""
+    with place(database, redis, GENEVA_ENQUEUE=False) as here:
+        bare, ours = _checkpoints(rounds, number)
         here.counted.reset()
-        walked, grown = _walk(asked.records)
-        print(
-            f"checkpoint_every=1 second         {walked:9.0f} records a second   {walked / ours:.0f} times as many; "
-            f"{here.counted.statements} statements, {here.counted.commits} commits for {asked.records:,} records"
-        )
-        print(f"memory above the start            {grown:9.1f} MB at most")
+        walked, grown = _walk(records)
+        counts = f"{here.counted.statements} statements, {here.counted.commits} commits for {records:,} records"
+    return [
+        {"what": "bare UPDATE and COMMIT", "per_second": bare, "beside": ""},
+        {"what": "checkpoint_every=1", "per_second": ours, "beside": f"{ours / bare:.2f} x the bare loop"},
+        {
+            "what": "records, checkpoint_every=1 second",
+            "per_second": walked,
+            "beside": f"{walked / ours:.0f} x as many; {counts}; {grown:.1f} MB above the start",
+        },
+    ]
+
+
+def told(row: dict[str, Any]) -> str:
+    """One row in words."""
+    return f"{row['what']:44} {row['per_second']:9.0f}/s  {row['beside']}"
 
 
 def _checkpoints(rounds: int, number: int) -> tuple[float, float]:
@@ -127,7 +127,3 @@ def _run(measure: Callable[[Walked, IterableStep], None]) -> None:
     db.session.commit()
     perform_next_step(workflow)
     assert workflow.state == "finished", workflow.explain()
-
-
-if __name__ == "__main__":
-    main()

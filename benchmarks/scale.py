@@ -1,15 +1,14 @@
 """What everyday work costs among a thousand, a hundred thousand and a million workflows: times, ratios, statements.
 
-``python -m benchmarks.scale`` works on PostgreSQL, in databases of its own; the Redis database is emptied.
+``python -m benchmarks scale`` works on PostgreSQL, in databases of its own; the Redis database is emptied.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -32,7 +31,6 @@ from flask_geneva.insights.timelines import timeline_of
 from flask_geneva.records.tables import step_executions
 from flask_geneva.states import StepState, WorkflowState
 
-SIZES = (1_000, 100_000, 1_000_000)
 ROUNDS = 25
 # A run of housekeeping looks at so many rows of each kind; fewer than there are at any size.
 BATCH = 50
@@ -173,14 +171,37 @@ class Cost:
         return statistics.median(self.milliseconds)
 
 
-def measure(database: str, redis: str, sizes: tuple[int, ...], wanted: str) -> dict[str, list[Cost]]:
+def measure(database: str, redis: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """Measure each kind of work at each size, by turns."""
     with ExitStack() as stack:
         scenes = [Scene(here=stack.enter_context(_filled(database, redis, size)), size=size) for size in sizes]
         for scene in scenes:
             with scene.here.app.app_context():
                 _send_jobs()
-        return {name: _costs(scenes, work) for name, work in WORK.items() if wanted in name}
+        return [_row(name, sizes, _costs(scenes, work)) for name, work in WORK.items()]
+
+
+def told(row: dict[str, Any]) -> str:
+    """One row in words."""
+    cells = [
+        f"{size:,}: {cost['milliseconds']:.2f} ms x{cost['ratio']:.2f} ({cost['statements']})"
+        for size, cost in row["sizes"].items()
+    ]
+    return f"{row['what']:38}" + "".join(f"{cell:>34}" for cell in cells)
+
+
+def _row(name: str, sizes: Sequence[int], costs: list[Cost]) -> dict[str, Any]:
+    return {
+        "what": name,
+        "sizes": {
+            size: {
+                "milliseconds": cost.median,
+                "ratio": cost.median / costs[0].median,
+                "statements": cost.statements,
+            }
+            for size, cost in zip(sizes, costs, strict=True)
+        },
+    }
 
 
 def _costs(scenes: list[Scene], work: Callable[[Scene], object]) -> list[Cost]:
@@ -224,26 +245,3 @@ def _send_jobs() -> None:
                 for id_, job_id, moment in rows[start : start + 1000]
             ]
         )
-
-
-def main() -> None:
-    """Print the times and the statements at each size, and the ratios to the first."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
-    parser.add_argument("--redis", default="redis://127.0.0.1:6379/14", help="this Redis database is emptied")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--only", default="", help="only what has this in its name")
-    asked = parser.parse_args()
-    sizes = tuple(asked.sizes)
-    print(
-        f"{'milliseconds (median of ' + str(ROUNDS) + '), statements':44}" + "".join(f"{size:>24,}" for size in sizes)
-    )
-    for name, costs in measure(asked.database, asked.redis, sizes, asked.only).items():
-        cells = [
-            f"{cost.median:8.2f}  x{cost.median / costs[0].median:5.2f}  {cost.statements:3d} st" for cost in costs
-        ]
-        print(f"{name:44}" + "".join(f"{cell:>24}" for cell in cells))
-
-
-if __name__ == "__main__":
-    main()

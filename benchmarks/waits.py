@@ -1,11 +1,10 @@
 """How late steps begin that waited for time, and how fast many that are due at one moment are sent to the queue.
 
-``python -m benchmarks.waits`` works on PostgreSQL; the Redis database is emptied.
+``python -m benchmarks waits`` works on PostgreSQL; the Redis database is emptied.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import statistics
 import subprocess
@@ -121,18 +120,7 @@ def measure(database: str, redis: str, number: int, many: int) -> list[dict[str,
     return rows
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
-    parser.add_argument("--redis", default="redis://127.0.0.1:6379/14", help="this Redis database is emptied")
-    parser.add_argument("--number", type=int, default=50, help="steps whose lateness is measured")
-    parser.add_argument("--many", type=int, default=20_000, help="steps that are due at one moment")
-    asked = parser.parse_args()
-    for row in measure(asked.database, asked.redis, asked.number, asked.many):
-        facts = (f"{name.replace('_', ' ')} {value:.2f}" for name, value in row.items() if name != "what")
-        print(f"{row['what']}: {', '.join(facts)}")
-
-
-if __name__ == "__main__":
-    main()
+def told(row: dict[str, Any]) -> str:
+    """One row in words."""
+    facts = (f"{name.replace('_', ' ')} {value:.2f}" for name, value in row.items() if name != "what")
+    return f"{row['what']}: {', '.join(facts)}"

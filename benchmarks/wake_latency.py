@@ -1,15 +1,15 @@
 """How soon a woken step begins: from the call of commit to its first line, with a worker that has nothing else to do.
 
-``python -m benchmarks.wake_latency`` works on PostgreSQL; the Redis database is emptied.
+``python -m benchmarks wake_latency`` works on PostgreSQL; the Redis database is emptied.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 from benchmarks.place import Place, db, geneva, place
 from benchmarks.waiting import WOKEN_AT, park
@@ -60,20 +60,17 @@ def _wake(workflow_id: int) -> float:
     return (float(answer) - began) * 1000
 
 
-def main() -> None:
+def measure(database: str, redis: str, number: int) -> list[dict[str, Any]]:
     """Measure with a worker that forks and with one that does not."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
-    parser.add_argument("--redis", default="redis://127.0.0.1:6379/14")
-    parser.add_argument("--number", type=int, default=100)
-    asked = parser.parse_args()
-    with place(asked.database, asked.redis, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
+    rows: list[dict[str, Any]] = []
+    with place(database, redis, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
         for fork in (False, True):
-            found = latencies(here, asked.number, fork=fork)
-            median, p95 = statistics.median(found), found[int(len(found) * 0.95)]
-            kind = "forked" if fork else "--no-fork"
-            print(f"commit of a signal to the woken step, {kind}: median {median:.1f} ms, p95 {p95:.1f} ms")
+            found = latencies(here, number, fork=fork)
+            what = f"commit of a signal to the woken step, {'forked' if fork else '--no-fork'}"
+            rows.append({"what": what, "median": statistics.median(found), "p95": found[int(len(found) * 0.95)]})
+    return rows
 
 
-if __name__ == "__main__":
-    main()
+def told(row: dict[str, Any]) -> str:
+    """One row in words."""
+    return f"{row['what']}: median {row['median']:.1f} ms, p95 {row['p95']:.1f} ms"
