@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -77,12 +76,10 @@ class RQJobQueue:
             queue.enqueue_job(job, pipeline=pipeline, at_front=at_front)
             return
         job.enqueue_at_front = at_front
-        queue.schedule_job(job, whole_second(request.due), pipeline=pipeline)
-
-
-def whole_second(moment: datetime) -> datetime:
-    """Round up to a whole second, since RQ rounds down and would start the job early."""
-    return datetime.fromtimestamp(math.ceil(moment.timestamp()), UTC)
+        queue.schedule_job(job, request.due, pipeline=pipeline)
+        # RQ rounds down to a whole second, and would start the job early. Its scheduler looks at whole seconds, and
+        # starts this one late, ours at the moment itself.
+        pipeline.zadd(queue.scheduled_job_registry.key, {job.id: request.due.timestamp()})
 
 
 def connect(url: str) -> Redis:

@@ -6,11 +6,22 @@ import contextlib
 import multiprocessing
 import os
 import time
+from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, cast
 
 from redis.exceptions import RedisError
+from rq.registry import ScheduledJobRegistry
 from rq.scheduler import RQScheduler, run
+
+
+class _ExactRegistry(ScheduledJobRegistry):
+    """Lets jobs go at their very moment; RQ's goes by whole seconds."""
+
+    def get_jobs_to_schedule(self, timestamp: float | None = None, chunk_size: int = 1000) -> list[str]:
+        """Return jobs that are due by now, whatever whole second the caller has in mind."""
+        due: list[str] = super().get_jobs_to_schedule(cast("int", time.time()), chunk_size)
+        return due
 
 
 class GenevaScheduler(RQScheduler):
@@ -29,6 +40,13 @@ class GenevaScheduler(RQScheduler):
         self._process: Any = process
         process.start()
         return process
+
+    def prepare_registries(self, queue_names: Iterable[str] | None = None) -> None:
+        """Look at the registries of the queues whose locks are held."""
+        self._scheduled_job_registries = [
+            _ExactRegistry(name, connection=self.connection, serializer=self.serializer)
+            for name in queue_names or self._acquired_locks
+        ]
 
     def work(self) -> None:
         """Send what is due until asked to stop; give up the locks at the end."""

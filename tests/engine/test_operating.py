@@ -378,16 +378,15 @@ def test_jobs_go_to_the_queue_of_step_instance_or_class(queueing_app: Flask) -> 
     assert reload(by_instance).details["job_options"] == {"queue": "instance"}
 
 
-def test_a_delayed_job_is_for_the_next_whole_second_and_never_early(queueing_app: Flask) -> None:
+def test_a_delayed_job_is_for_the_moment_at_which_its_step_is_due(queueing_app: Flask) -> None:
     # SCH-02, SCH-16
     workflow = start(QueuedFlow)
     perform_next_step(workflow)
     execution = workflow.execution_history[-1]
 
     registry = queueing_app.extensions["geneva"].queue.rq_queue("step").scheduled_job_registry
-    due = registry.get_scheduled_time(execution.job_id)
 
-    assert timedelta(0) <= due - execution.scheduled_for < timedelta(seconds=1)
+    assert registry.get_scheduled_time(execution.job_id) == execution.scheduled_for
 
 
 def test_a_workflow_shows_its_history_and_what_is_open(app: Flask) -> None:
