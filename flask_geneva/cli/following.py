@@ -106,14 +106,4 @@ def _progress_of_step_in_hand(executions: Sequence[StepExecution]) -> tuple[str,
     if not executions or executions[-1].state is not StepState.IN_PROGRESS or not executions[-1].completed_iterations:
         return None
     newest = executions[-1]
-    return newest.step_name, progress_of(newest, before=_done_before(executions))
-
-
-def _done_before(executions: Sequence[StepExecution]) -> int:
-    """The iterations of the executions that the last one goes on from; each counts its own."""
-    by_id = {each.id: each for each in executions}
-    done, earlier = 0, by_id.get(executions[-1].continues_from_id or 0)
-    while earlier is not None:
-        done += earlier.completed_iterations
-        earlier = by_id.get(earlier.continues_from_id or 0)
-    return done
+    return newest.step_name, progress_of(newest, newest.continues_from)

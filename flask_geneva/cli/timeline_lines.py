@@ -21,7 +21,7 @@ def _attempt_lines(attempt: StepExecution, with_traceback: bool) -> Iterator[str
     outcome = "" if attempt.outcome is None or attempt.outcome.value == attempt.state.value else f" ({attempt.outcome})"
     yield f"{moment(attempt.created_at)}  {attempt.step_name} #{attempt.id}: {attempt.state}{outcome}{_times(attempt)}"
     if attempt.completed_iterations:
-        yield f"    {progress_of(attempt)}, cursor {json.dumps(attempt.stored_cursor)}"
+        yield f"    {progress_of(attempt, attempt.continues_from)}, cursor {json.dumps(attempt.stored_cursor)}"
     if attempt.signal_id is not None:
         yield f"    with signal #{attempt.signal_id}"
     details = dict(attempt.details)

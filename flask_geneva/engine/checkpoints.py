@@ -55,6 +55,8 @@ class Checkpoints:
         self.count = 0
         self.total: int | None = attempt.execution.iteration_total
         self.asked_to_stop = False
+        self._is_in_loop = False
+        self._done = attempt.execution.items_done or 0
         # Items that are done and not stored yet, and the transaction that holds their work.
         self._items = 0
         self._work: SessionTransaction | None = None
@@ -78,16 +80,25 @@ class Checkpoints:
         self._cursor = value
         self._has_moved = True
 
-    def pass_to(self, value: object) -> None:
-        """An item is done, so set the cursor in memory; whether it can be stored is seen when it is.
+    def pass_to(self, value: object, *, items: int = 1) -> None:
+        """Items are done, so set the cursor in memory; whether it can be stored is seen when it is.
 
         :raises WorkTakenBack: when the work on items before this one is not in the session's transaction any more.
         """
         self._refuse_lost_work()
-        self._items += 1
+        self._items += items
         self._work = self.session.get_transaction()
         self._cursor = value
         self._has_moved = True
+
+    @contextmanager
+    def in_loop(self) -> Iterator[None]:
+        """Count the items that are passed, and not the checkpoints."""
+        self._is_in_loop = True
+        try:
+            yield
+        finally:
+            self._is_in_loop = False
 
     def make(self) -> None:
         """Store and commit. ``asked_to_stop`` is set where an operator wants so, or the attempt is fenced.
@@ -105,8 +116,8 @@ class Checkpoints:
             self._lock_the_workflows()
             # The end locks both rows: the workflow's must not come after the execution's, which is written here.
             lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)
-            if self._write(_OWN, self.count):
-                self._settle()
+            if self._write(_OWN, self.count, self._items):
+                self._settle(self._items)
 
     def note_commit(self) -> None:
         """The step has committed by itself, so that the work on its items can be taken back no more."""
@@ -141,17 +152,19 @@ class Checkpoints:
             raise
 
     def _make(self) -> None:
+        # A checkpoint by hand, outside of a loop, is an item of its own.
+        items = self._items if self._is_in_loop else 1
         self._lock_the_workflows()
-        if not self._write(_UNDISTURBED, self.count + 1, of_workflow=self._attempt.workflow.id):
+        if not self._write(_UNDISTURBED, self.count + 1, items, of_workflow=self._attempt.workflow.id):
             self.asked_to_stop = True
             lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)
-            if not self._write(_OWN, self.count + 1):
+            if not self._write(_OWN, self.count + 1, items):
                 # Fenced: what the step wrote since the last checkpoint is left to the end of the attempt to roll back.
                 self._forget()
                 return
         self._commit()
         self.count += 1
-        self._settle()
+        self._settle(items)
 
     def _lock_the_workflows(self) -> None:
         """Where the step has sent signals, dispatch them before the execution's row is written, which locks it."""
@@ -164,20 +177,22 @@ class Checkpoints:
         check_size(structure, limit, CursorTooLarge, "GENEVA_MAX_CURSOR_SIZE", "the cursor")
         return structure
 
-    def _write(self, statement: Any, iterations: int, **extra: int) -> bool:
+    def _write(self, statement: Any, iterations: int, items: int, **extra: int) -> bool:
         self._structure = self._stored if self._cursor is _UNREAD else self._storable(self._cursor)
         values = {
             "cursor_value": self._structure,
             "completed_iterations": iterations,
             "iteration_total": self.total,
+            "items_done": self._done + items,
             "updated_at": self._run.runtime.now(),
         }
         parameters = {"row_id": self._attempt.execution.id, **extra, **values}
         return bool(self.session.connection().execute(statement, parameters).rowcount)
 
-    def _settle(self) -> None:
+    def _settle(self, items: int) -> None:
         """The cursor is stored."""
         self._stored = self._structure
+        self._done += items
         self._be_even()
 
     def _forget(self) -> None:

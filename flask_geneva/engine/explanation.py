@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from flask_geneva.definition.signal_matchers import describe
@@ -153,20 +153,10 @@ class _Scene:
         attempt = self.attempt
         if attempt is None or (attempt.cursor_value is None and not attempt.completed_iterations):
             return ""
-        progress = progress_of(attempt, before=self._iterations_before(attempt))
+        before = self.earlier[0] if self.earlier else None
+        is_continued = before is not None and attempt.continues_from_id == before.id
+        progress = progress_of(attempt, before if is_continued else None)
         return f" ({progress}, cursor {self._cursor(attempt.cursor_value)})"
-
-    def _iterations_before(self, attempt: Row[Any]) -> int:
-        """Those of the executions that this one goes on from; each counts its own."""
-        if attempt.continues_from_id is None:
-            return 0
-        columns = step_executions.c
-        of_step = (columns.workflow_id == self.workflow.id, columns.step_name == attempt.step_name)
-        first = select(func.max(columns.id)).where(*of_step, columns.continues_from_id.is_(None)).scalar_subquery()
-        chain = select(func.sum(columns.completed_iterations)).where(
-            *of_step, columns.id >= first, columns.id < attempt.id
-        )
-        return int(self.session.execute(chain).scalar_one())
 
     def _cursor(self, structure: Any) -> str:
         try:

@@ -61,11 +61,16 @@ class IterableStep:
 
     @property
     def total(self) -> int | None:
-        """How many iterations the whole chain will have, for people who look; stored with the next checkpoint."""
+        """How many items (records, also where they come in batches) there are, for people who look.
+
+        Stored with the next checkpoint.
+        """
         return self._checkpoints.total
 
     @total.setter
     def total(self, value: int | None) -> None:
+        if value is not None and (type(value) is not int or value < 0):
+            raise InvalidStateError(f"The total of a resumable step is a whole number of items or None, not {value!r}.")
         self._checkpoints.total = value
 
     def set(self, value: object) -> None:
@@ -126,7 +131,7 @@ class IterableStep:
         items: Iterable[Item] = (
             itertools.islice(sequence, start, None) if not isinstance(sequence, Sequence) else _from(sequence, start)
         )
-        return self._walk(((item, index) for index, item in enumerate(items, start + 1)), checkpoint_every)
+        return self._walk(((item, index, 1) for index, item in enumerate(items, start + 1)), checkpoint_every)
 
     def iterate_over_records(
         self,
@@ -140,7 +145,7 @@ class IterableStep:
         The columns must be unique together and never NULL; rows that are added behind the cursor are not seen.
         """
         pages = self._pages(select, cursor, batch_size)
-        return self._walk(itertools.chain.from_iterable(pages), checkpoint_every)
+        return self._walk(((record, key, 1) for page in pages for record, key in page), checkpoint_every)
 
     def iterate_over_batches(
         self,
@@ -151,7 +156,8 @@ class IterableStep:
     ) -> Iterator[list[Item]]:
         """Yield lists of at most ``batch_size`` records, and make a checkpoint after each list."""
         pages = self._pages(select, cursor, batch_size)
-        return self._walk((([record for record, _ in page], page[-1][1]) for page in pages), checkpoint_every)
+        lists = (([record for record, _ in page], page[-1][1], len(page)) for page in pages)
+        return self._walk(lists, checkpoint_every)
 
     def _pages(self, select: Select[Item], cursor: CursorColumns, size: int) -> Iterator[list[tuple[Item, Any]]]:
         pages = Keyset(select, cursor).pages(self._checkpoints.session, self.cursor, size)
@@ -165,7 +171,7 @@ class IterableStep:
                 return
             yield page
 
-    def _walk(self, items: Iterable[tuple[Item, Any]], every: Every) -> Iterator[Item]:
+    def _walk(self, items: Iterable[tuple[Item, Any, int]], every: Every) -> Iterator[Item]:
         """Yield each item, then move the cursor behind it, with a checkpoint when one is due and one for the rest.
 
         The limits are looked at before an item, and never before the first: no execution is in vain, neither one
@@ -173,17 +179,18 @@ class IterableStep:
         """
         return self._paced(items, _Pace(every))
 
-    def _paced(self, items: Iterable[tuple[Item, Any]], pace: _Pace) -> Iterator[Item]:
-        for item, behind in items:
-            if self._has_done_enough(pace):
-                self._store_rest(pace)
-                self._stop()
-            yield item
-            self._checkpoints.pass_to(behind)
-            self.advanced = True
-            if pace.is_due():
-                self._store()
-        self._store_rest(pace)
+    def _paced(self, items: Iterable[tuple[Item, Any, int]], pace: _Pace) -> Iterator[Item]:
+        with self._checkpoints.in_loop():
+            for item, behind, number in items:
+                if self._has_done_enough(pace):
+                    self._store_rest(pace)
+                    self._stop()
+                yield item
+                self._checkpoints.pass_to(behind, items=number)
+                self.advanced = True
+                if pace.is_due():
+                    self._store()
+            self._store_rest(pace)
 
     def _has_done_enough(self, pace: _Pace) -> bool:
         return (self.iterations > 0 or pace.has_rest) and self._limits.are_reached(self.iterations)

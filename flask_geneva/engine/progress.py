@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Progress:
-    """The iterations of a chain of executions, and the rate of the newest one, in iterations per second."""
+    """What a chain of executions has done, and the rate of the newest one, in iterations per second.
+
+    An iteration is an item of a loop, or a checkpoint that is made by hand.
+    """
 
     done: int
     total: int | None
@@ -30,10 +33,13 @@ class Progress:
         return ", ".join(parts)
 
 
-def progress_of(attempt: Any, *, before: int = 0) -> Progress:
-    """Say how far an execution is; ``before`` counts the iterations of those that it goes on from."""
-    own = attempt.completed_iterations
-    return Progress(before + own, attempt.iteration_total, _rate(attempt, own))
+def progress_of(attempt: Any, predecessor: Any | None = None) -> Progress:
+    """Say how far an execution is; its rate is of what it has done more than the one that it goes on from."""
+    done = attempt.items_done or 0
+    before = 0 if predecessor is None else predecessor.items_done or 0
+    # After a rewind it counts from zero again.
+    own = done - before if done >= before else done
+    return Progress(done, attempt.iteration_total, _rate(attempt, own))
 
 
 def _rate(attempt: Any, iterations: int) -> float | None:

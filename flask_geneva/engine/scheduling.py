@@ -50,6 +50,7 @@ def successor_of(
         if not rewind:
             carried["cursor_value"] = execution.cursor_value
             carried["iteration_total"] = execution.iteration_total
+            carried["items_done"] = execution.items_done
     return execution_of(workflow, execution.step_name, due=due, **carried)
 
 

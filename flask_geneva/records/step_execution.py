@@ -43,6 +43,7 @@ class ExecutionRow(Row):
         cursor_value: Any
         completed_iterations: int
         iteration_total: int | None
+        items_done: int | None
         error_reattempts: int
         death_reattempts: int
         stalled_runs: int
@@ -93,6 +94,7 @@ class StepExecution(Base):
         signal_id: Mapped[int | None]
         completed_iterations: Mapped[int]
         iteration_total: Mapped[int | None]
+        items_done: Mapped[int | None]
         error_reattempts: Mapped[int]
         death_reattempts: Mapped[int]
         stalled_runs: Mapped[int]

@@ -92,6 +92,8 @@ step_executions = Table(
     Column("cursor_value", JSONColumn(none_as_null=True)),
     Column("completed_iterations", Integer, nullable=False, default=0),
     Column("iteration_total", Key),
+    # By the whole chain of executions, for people: where checkpoints are few they do not say how far the step is.
+    Column("items_done", Key),
     Column("error_reattempts", Integer, nullable=False, default=0),
     Column("death_reattempts", Integer, nullable=False, default=0),
     Column("stalled_runs", Integer, nullable=False, default=0),

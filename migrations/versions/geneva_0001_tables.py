@@ -112,6 +112,7 @@ def _create_step_executions() -> None:
         sa.Column("cursor_value", ddl.json_document()),
         sa.Column("completed_iterations", sa.Integer(), nullable=False),
         sa.Column("iteration_total", ddl.key()),
+        sa.Column("items_done", ddl.key()),
         sa.Column("error_reattempts", sa.Integer(), nullable=False),
         sa.Column("death_reattempts", sa.Integer(), nullable=False),
         sa.Column("stalled_runs", sa.Integer(), nullable=False),
