@@ -26,7 +26,7 @@ from flask_geneva.records.base import MODELS_KEY
 from flask_geneva.records.references import models_in
 from flask_geneva.records.tables import register_tables
 from flask_geneva.webhooks import views
-from flask_geneva.webhooks.delivery_log import register_table
+from flask_geneva.webhooks.delivery_log import PERISHABLES, register_table
 from flask_geneva.webhooks.sources import AnyHandler, Verifier, WebhookSources
 from flask_geneva.worker.job_queue import RQJobQueue
 from flask_geneva.workflow import Workflow
@@ -66,7 +66,14 @@ class Geneva:
         config.set_defaults(app.config)
         settings = config.read_settings(app.config)
         queue = RQJobQueue(settings)
-        runtime = Runtime(app=app, settings=settings, sessions=database.session, queue=queue, workflow_class=Workflow)
+        runtime = Runtime(
+            app=app,
+            settings=settings,
+            sessions=database.session,
+            queue=queue,
+            workflow_class=Workflow,
+            perishables=(PERISHABLES,),
+        )
         app.extensions["geneva"] = GenevaState(self, database, runtime, queue)
         self._prepare_database(app, database, settings)
         views.register(runtime, self.webhook_sources)

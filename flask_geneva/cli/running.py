@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 from flask import Flask, current_app
@@ -15,6 +15,7 @@ from sqlalchemy import false, select
 from flask_geneva.cli.group import OneLine, in_application
 from flask_geneva.cli.options import as_json_option
 from flask_geneva.cli.printing import print_json
+from flask_geneva.housekeeping.run import SECTIONS, Progress, run_housekeeping
 from flask_geneva.records.tables import step_executions, workflows
 from flask_geneva.worker.running import run_worker
 
@@ -52,7 +53,8 @@ def keep_house(as_json: bool) -> None:
     if state is None:
         raise OneLine(f"The application '{current_app.name}' has no Geneva.")
     _require_tables(current_app)
-    done = _counts(state.geneva.run_housekeeping())
+    with _progress() as progress:
+        done = run_housekeeping(state.runtime, progress).as_dict()
     if as_json:
         print_json(done)
     else:
@@ -69,7 +71,23 @@ def _require_tables(app: Flask) -> None:
             connection.execute(select(table.c.id).where(false()))
 
 
-def _counts(summary: Any) -> dict[str, Any]:
-    if is_dataclass(summary) and not isinstance(summary, type):
-        return asdict(summary)
-    return dict(summary) if isinstance(summary, Mapping) else {"summary": summary}
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Show on a terminal which section housekeeping is at, and how many pieces of work it has done there."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=len(SECTIONS), label="housekeeping", item_show_func=str, file=sys.stderr) as bar:
+        started: list[str] = []
+
+        def progress(section: str, done: int) -> None:
+            if section not in started:
+                # The sections before it are done.
+                bar.update(1 if started else 0)
+                started.append(section)
+            bar.current_item = f"{section.replace('_', ' ')}: {done}"
+            bar.render_progress()
+
+        yield progress
+        bar.current_item = "done"
+        bar.update(1)

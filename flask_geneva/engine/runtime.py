@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -58,6 +58,18 @@ class JobQueue(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Perishables:
+    """Rows of another part of the library, which are kept as long as ended workflows are.
+
+    ``delete_older_than(session, moment, limit)`` deletes at most so many that are older, and says how many there were;
+    ``field`` is the one of housekeeping's summary that counts them.
+    """
+
+    field: str
+    delete_older_than: Callable[[Session, datetime, int], int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Runtime:
     """One application's engine."""
 
@@ -66,6 +78,7 @@ class Runtime:
     sessions: scoped_session[Any]
     queue: JobQueue
     workflow_class: type[Any]
+    perishables: tuple[Perishables, ...] = ()
 
     def session(self) -> Session:
         """Return the application's session of the present context."""

@@ -1,16 +1,24 @@
-"""Workflows that ended longer ago than they are kept: deleted with their signals and executions, batch by batch."""
+"""Workflows that ended longer ago than they are kept: deleted with their signals and executions, batch by batch.
+
+What other parts of the library keep as long, the log of webhook deliveries, goes likewise.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, CursorResult, Table, and_, delete, or_, select, true
 
+from flask_geneva.engine.runtime import Perishables
+from flask_geneva.errors import MigrationMissing
 from flask_geneva.housekeeping.tasks import Counts, Sweep, Task
 from flask_geneva.records.tables import signals, step_executions, workflows
 from flask_geneva.states import ENDED_WORKFLOW_STATES, WorkflowState
+
+logger = logging.getLogger(__name__)
 
 # Ids go into the statement one by one, and databases take no more than some ten thousand.
 MAX_IDS = 1000
@@ -28,6 +36,29 @@ def retention(sweep: Sweep) -> Iterator[Task]:
             yield from _of_workflows(sweep, signals, workflow_ids, "signals_cleaned_up")
             yield from _of_workflows(sweep, step_executions, workflow_ids, "step_executions_cleaned_up")
             yield _delete_workflows(sweep, workflow_ids)
+    for perishables in sweep.runtime.perishables:
+        yield from _perished(sweep, perishables, sweep.now - age)
+
+
+def _perished(sweep: Sweep, perishables: Perishables, cutoff: datetime) -> Iterator[Task]:
+    """Delete batch after batch until one is not full; one that failed is left to the next run."""
+    size = min(sweep.batch_size, MAX_IDS)
+    last = 0
+
+    def work() -> Counts:
+        nonlocal last
+        try:
+            last = perishables.delete_older_than(sweep.session, cutoff, size)
+        except MigrationMissing as missing:
+            sweep.session.rollback()
+            logger.warning("Nothing of that kind is deleted yet: %s", missing)
+        return {perishables.field: last}
+
+    while True:
+        last = 0
+        yield Task(subject=f"rows for {perishables.field}", work=work)
+        if last < size:
+            return
 
 
 def _pages(sweep: Sweep, state: WorkflowState, cutoff: datetime) -> Iterator[list[int]]:

@@ -44,6 +44,7 @@ class Summary:
     signals_cleaned_up: int = 0
     step_executions_cleaned_up: int = 0
     workflows_cleaned_up: int = 0
+    webhook_deliveries_cleaned_up: int = 0
     failures: int = 0
 
     def as_dict(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, defer
 from sqlalchemy.sql.elements import conv
 from werkzeug.datastructures import Headers
 
+from flask_geneva.engine.runtime import Perishables
 from flask_geneva.records.base import MYSQL_DIALECTS, Base, Key, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.records.scalar_values import is_plain
@@ -148,3 +149,7 @@ def delete_older_than(session: Session, moment: datetime, limit: int) -> int:
     if ids:
         session.execute(delete(webhook_deliveries).where(webhook_deliveries.c.id.in_(ids)))
     return len(ids)
+
+
+# Named as the field of housekeeping's summary is.
+PERISHABLES = Perishables(field="webhook_deliveries_cleaned_up", delete_older_than=delete_older_than)

@@ -75,7 +75,13 @@ class Workers:
         """
         return self.run("geneva", "worker", *arguments, modules=modules, config=config)
 
-    def run(self, *command: str, modules: Iterable[str] = (), config: Mapping[str, Any] | None = None) -> WorkerProcess:
+    def run(
+        self,
+        *command: str,
+        modules: Iterable[str] = (),
+        config: Mapping[str, Any] | None = None,
+        stderr: int = subprocess.STDOUT,
+    ) -> WorkerProcess:
         """Start any ``flask`` command in the application of the tests."""
         log = self.folder / f"process-{len(self.started) + 1}.log"
         with log.open("wb") as output:
@@ -85,7 +91,7 @@ class Workers:
                 env=self._environment(modules, config or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=stderr,
                 start_new_session=True,
             )
         self.started.append(WorkerProcess(process=process, log=log))

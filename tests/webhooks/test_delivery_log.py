@@ -5,13 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
-from sqlalchemy import text
+from sqlalchemy import text, update
 from werkzeug.datastructures import Headers
 
 from flask_geneva.webhooks import Delivery, StandardWebhook, WebhookEvent
-from flask_geneva.webhooks.delivery_log import delete_older_than, keepable_headers, latest, storable
+from flask_geneva.webhooks.delivery_log import (
+    delete_older_than,
+    keepable_headers,
+    latest,
+    storable,
+    webhook_deliveries,
+)
 from flask_geneva.webhooks.refusal_budget import ROWS_PER_HOUR, RefusalBudget
 from flask_geneva.webhooks.views import ReplayRefused, Webhooks
+from tests.harness.models import db as the_db
+from tests.webhooks.conftest import register_payments
 from tests.webhooks.signing import SECRET
 
 
@@ -260,6 +268,54 @@ def test_old_rows_are_deleted_in_batches(shop, db):
         db.session.commit()
 
     assert shop.log() == []
+
+
+@pytest.fixture
+def old_shop(make_shop):
+    """A shop whose log has five rows of long ago and a recent one, and is looked at two rows at a time."""
+    shop = make_shop(GENEVA_HOUSEKEEPING_BATCH_SIZE=2)
+    register_payments(shop)
+    for number in range(6):
+        shop.deliver({"names": []}, id=f"msg_{number}")
+    with shop.app.app_context():
+        old = webhook_deliveries.c.event_id != "msg_5"
+        long_ago = datetime.now(UTC) - timedelta(days=31)
+        the_db.session.execute(update(webhook_deliveries).where(old).values(received_at=long_ago))
+        the_db.session.commit()
+    return shop
+
+
+def test_housekeeping_deletes_rows_as_old_as_the_workflows_that_it_deletes(old_shop):
+    with old_shop.app.app_context():
+        summary = old_shop.geneva.run_housekeeping()
+
+    assert (summary.webhook_deliveries_cleaned_up, summary.failures) == (5, 0)
+    assert [row.event_id for row in old_shop.log()] == ["msg_5"]
+
+
+def test_without_a_retention_the_log_is_kept(make_shop):
+    shop = make_shop(GENEVA_DELETE_COMPLETED_WORKFLOWS_AFTER=None)
+    register_payments(shop)
+    shop.deliver({"names": []})
+    with shop.app.app_context(), time_machine.travel(datetime.now(UTC) + timedelta(days=400)):
+        assert shop.geneva.run_housekeeping().webhook_deliveries_cleaned_up == 0
+
+    assert len(shop.log()) == 1
+
+
+def test_housekeeping_goes_on_where_the_log_is_not_there_yet(old_shop, db, caplog):
+    with old_shop.app.app_context():
+        db.session.execute(text("ALTER TABLE geneva_webhook_deliveries RENAME TO deliveries_of_the_test"))
+        db.session.commit()
+        try:
+            summary = old_shop.geneva.run_housekeeping()
+        finally:
+            db.session.rollback()
+            db.session.execute(text("ALTER TABLE deliveries_of_the_test RENAME TO geneva_webhook_deliveries"))
+            db.session.commit()
+
+    assert summary.failures == 0
+    assert "flask db upgrade" in caplog.text
 
 
 def test_the_newest_rows_come_first(shop, db):
