@@ -23,7 +23,7 @@ from tests.engine.elsewhere import nothing_written
 from tests.engine.flows import reload, run_job, start, states
 from tests.harness.counting import Traffic
 from tests.harness.models import Order, db, write_down
-from tests.signals.flows import Ledger, PaidFlow, TwicePaidFlow, change_hero, parked
+from tests.signals.flows import Ledger, PaidFlow, TwicePaidFlow, change_hero, park, parked
 
 Counting = Callable[[], AbstractContextManager[Traffic]]
 
@@ -97,6 +97,29 @@ def test_a_step_that_is_reached_again_takes_the_signal_that_it_holds(app: Flask,
     assert ledger(workflow) == ["reserve", "reserve", "captured held", "shipped with None"]
     held, pending = workflow.signals
     assert (held.claimed, held.consumed, pending.state) == (2, 1, "pending")
+
+
+def test_a_step_that_is_begun_anew_holds_the_last_signal_that_it_has_not_finished_with(
+    app: Flask, ledger: Ledger
+) -> None:
+    workflow = parked(TwicePaidFlow)
+    first = workflow.signal("paid", "first")
+    perform_next_step(workflow)
+    workflow.pause()
+
+    workflow.resume_at("deposit")
+    park(workflow)
+    second = workflow.signal("paid", "second")
+    change_hero(workflow, state="fail")
+    perform_next_step(workflow, raise_errors=False)
+    third = workflow.signal("paid", "third")
+    change_hero(workflow, state="fine")
+    workflow.resume_at("deposit")
+    perform_next_step(workflow)
+
+    assert ledger(workflow) == ["deposit first", "deposit second"]
+    found = [(each.state, each.claimed, each.consumed) for each in (first, second, third)]
+    assert found == [("consumed", 1, 1), ("consumed", 2, 1), ("pending", 0, 0)]
 
 
 def test_the_gate_attaches(app: Flask) -> None:
