@@ -20,7 +20,7 @@ from flask_geneva.engine.run import Run
 from flask_geneva.engine.scheduling import job_options, store
 from flask_geneva.engine.transactions import fresh_reads, is_transient, lock_both, lock_execution, retry_transient
 from flask_geneva.errors import MigrationMissing
-from flask_geneva.records.saving import StaleRow, save
+from flask_geneva.records.saving import StaleRow
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.transitions import move_execution, move_workflow
 from flask_geneva.records.workflow_row import WorkflowRow
@@ -57,8 +57,8 @@ def _execute(run: Run, execution_id: int) -> None:
 def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict: Verdict) -> None:
     """End an execution that no worker has in hand, and schedule what follows; both rows are locked. Flushes."""
     follower = conclude(run, workflow, execution, verdict)
-    save(run.session, execution, now=run.now)
-    store(run.runtime, run.session, workflow, follower, now=run.now)
+    run.save_soon(execution)
+    _leave(run, workflow, follower)
     announce_rest_after_commit(run.runtime, run.session, workflow)
 
 
@@ -74,7 +74,7 @@ def _begin_with(run: Run, execution_id: int, error: DBAPIError | MigrationMissin
 
 
 def _begin(run: Run, execution_id: int) -> Attempt | None:
-    run.refresh_clock()
+    run.begin()
     run.is_ahead = False
     pair = lock_execution(run.session, execution_id)
     if pair is None:
@@ -108,7 +108,7 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     # What the step has loaded may be old by now, and the next step's conditions must not see it.
     run.session.expunge_all()
     dispatch(attempt)
-    run.refresh_clock()
+    run.begin()
     pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
     if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
         _fenced(run, attempt)
@@ -116,7 +116,7 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     workflow, execution = pair
     follower = conclude(run, workflow, execution, verdict)
     ending = {"outcome": execution.outcome, "step_state": execution.state, "workflow_state": workflow.state}
-    save(run.session, execution, now=run.now)
+    run.save_soon(execution)
     _note_error(run, verdict)
     attempt_ahead = _follow(run, workflow, execution, follower)
     announce_rest_after_commit(run.runtime, run.session, workflow)
@@ -132,7 +132,7 @@ def _fenced(run: Run, attempt: Attempt) -> None:
 
 def _follow(run: Run, workflow: WorkflowRow, ended: ExecutionRow, follower: ExecutionRow | None) -> Attempt | None:
     if follower is None or not _goes_straight_on(run, workflow, ended, follower):
-        store(run.runtime, run.session, workflow, follower, now=run.now)
+        _leave(run, workflow, follower)
         return None
     run.is_ahead = True
     return _advance(run, workflow, follower)
@@ -145,16 +145,16 @@ def _advance(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Attemp
         if isinstance(decision, Start):
             return _start(run, decision.attempt)
         if not isinstance(decision, Ended):
-            store(run.runtime, run.session, workflow, execution, now=run.now)
+            _leave(run, workflow, execution)
             return None
         if decision.attempt is not None:
             # A handler's, since what conditions send is rolled back.
             dispatch(decision.attempt)
         follower = conclude(run, workflow, execution, decision.verdict)
-        save(run.session, execution, now=run.now)
+        run.save_soon(execution)
         _note_error(run, decision.verdict)
         if follower is None or not _goes_straight_on(run, workflow, execution, follower):
-            store(run.runtime, run.session, workflow, follower, now=run.now)
+            _leave(run, workflow, follower)
             announce_rest_after_commit(run.runtime, run.session, workflow)
             return None
         execution, run.is_ahead = follower, True
@@ -169,8 +169,14 @@ def _start(run: Run, attempt: Attempt) -> Attempt:
     workflow.change(current_step_name=execution.step_name)
     if workflow.started_at is None:
         workflow.change(started_at=run.now)
-    save(run.session, execution, workflow, now=run.now)
+    run.save(execution, workflow)
     return attempt
+
+
+def _leave(run: Run, workflow: WorkflowRow, execution: ExecutionRow | None) -> None:
+    """Save, and leave what comes next to a job of its own."""
+    run.save(execution, workflow)
+    store(run.runtime, run.session, workflow, execution, now=run.now)
 
 
 def _goes_straight_on(run: Run, workflow: WorkflowRow, ended: ExecutionRow, follower: ExecutionRow) -> bool:

@@ -20,7 +20,6 @@ from flask_geneva.engine.transactions import Pair, is_spent_by, is_transient, tr
 from flask_geneva.errors import DeadlineExceeded, MigrationMissing, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.logs import logger_for
 from flask_geneva.records import heroes
-from flask_geneva.records.saving import save
 from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.transitions import move_execution
 from flask_geneva.records.workflow_row import WorkflowRow
@@ -101,7 +100,7 @@ def _by_conditions(run: Run, attempt: Attempt) -> Decision:
         _tell(attempt, "passed")
         return _through_the_gate(run, attempt, None)
     # The user's code needs rows that it can see and may name.
-    save(run.session, attempt.execution, attempt.workflow, now=run.now)
+    run.save(attempt.execution, attempt.workflow)
     try:
         with attempt.bound() as workflow_object:
             verdict = _evaluate(run, attempt, workflow_object)

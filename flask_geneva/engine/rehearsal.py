@@ -5,6 +5,7 @@ Nothing is written: the rows do not exist, and what would insert one is not sent
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from flask_geneva.engine.runtime import Runtime, new_job_id
 from flask_geneva.engine.transactions import lock_both, lock_execution
+from flask_geneva.records.joint_writes import can_join
 from flask_geneva.records.saving import Row, StaleRow, save
 from flask_geneva.records.transitions import move_execution, move_workflow, new_execution, new_workflow
 from flask_geneva.states import Outcome, StepState, WorkflowState
@@ -43,11 +45,12 @@ def _one_step(runtime: Runtime, session: Session, *, is_last: bool) -> None:
     _save(session, execution, workflow, now=now)
     move_execution(execution, StepState.COMPLETED, now=now, outcome=Outcome.SUCCESS)
     move_workflow(workflow, WorkflowState.FINISHED if is_last else WorkflowState.READY, now=now)
-    if not is_last:
-        workflow.change(current_step_name=None, next_step_name="")
-    _save(session, execution, workflow, now=now)
+    if is_last:
+        _save(session, execution, workflow, now=now)
+        return
+    workflow.change(current_step_name=None, next_step_name="")
     follower = new_execution(workflow_id=NOBODY, step_name="", scheduled_for=now + timedelta(1), job_id=new_job_id())
-    _save(session, follower, now=now)
+    _save(session, execution, follower, workflow, now=now)
 
 
 def _nobody(row: Any) -> Any:
@@ -56,11 +59,13 @@ def _nobody(row: Any) -> Any:
 
 
 def _save(session: Session, *rows: Row, now: Any) -> None:
+    """Save what is nobody's, so that nothing is there to be changed."""
+    statements = [rows] if can_join(session.connection()) else [(row,) for row in rows]
+    for together in statements:
+        with suppress(StaleRow):
+            save(session, *together, now=now)
     for row in rows:
-        try:
-            save(session, row, now=now)
-        except StaleRow:
-            row._was_stored(NOBODY)
+        row._was_stored(NOBODY)
 
 
 def _instead_of_an_insert(

@@ -12,6 +12,7 @@ from typing import Protocol
 from sqlalchemy.orm import Session
 
 from flask_geneva.engine.runtime import Runtime
+from flask_geneva.records.saving import Row, save
 
 
 class TimeLimit(Protocol):
@@ -61,13 +62,24 @@ class Run:
     # What the database refused when the execution was prepared, which is prepared again and ends by that.
     obstacle: Exception | None = field(default=None, init=False)
     _started: float = field(default_factory=time.monotonic, init=False)
+    _unsaved: list[Row] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.now = self.runtime.now()
 
-    def refresh_clock(self) -> None:
-        """Take the present moment as the one that the next transaction writes."""
+    def begin(self) -> None:
+        """Take the present moment as the one that the next transaction writes, and leave what the last one lost."""
         self.now = self.runtime.now()
+        self._unsaved = []
+
+    def save_soon(self, row: Row) -> None:
+        """Save the row together with the next one, in one round trip where the database can."""
+        self._unsaved.append(row)
+
+    def save(self, *rows: Row | None) -> None:
+        """Save what is to be saved soon, and then these rows."""
+        unsaved, self._unsaved = self._unsaved, []
+        save(self.session, *unsaved, *rows, now=self.now)
 
     @property
     def has_time_left(self) -> bool:

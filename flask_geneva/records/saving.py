@@ -1,13 +1,13 @@
 """Rows free of any session, and the statements that store what was changed on them.
 
-The engine reads rows with Core, changes them in memory and stores each with one statement. An UPDATE is guarded by
-the state that was read: where another process moved the row meanwhile, nothing is written and
+The engine reads rows with Core, changes them in memory and stores each with one statement, or several with one. An
+UPDATE is guarded by the state that was read: where another process moved the row meanwhile, nothing is written and
 :class:`StaleRow` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
 from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.joint_writes import Write, can_join, write_jointly
 from flask_geneva.records.savepoints import savepoint
 
 
@@ -90,17 +91,25 @@ def draft(kind: type[AnyRow], **columns: Any) -> AnyRow:
 
 
 def save(session: Session, *rows: Row | None, now: datetime) -> None:
-    """Insert or update each row that has changes, one statement each; raise :class:`StaleRow` where one was moved."""
+    """Insert or update each row that has changes, in one round trip where the database can.
+
+    :raises StaleRow: where one was moved; the transaction is to be rolled back then.
+    """
+    changed = [row for row in rows if row is not None and row._changes]
+    if not changed:
+        return
+    for row in changed:
+        row.change(updated_at=now, **({"created_at": now} if row.is_draft else {}))
     connection = session.connection()
-    for row in rows:
-        if row is None or not row._changes:
-            continue
-        row.change(updated_at=now)
-        if row.is_draft:
-            _insert(connection, row)
-        else:
-            _update(connection, row)
-        row._was_stored(row.__dict__["id"])
+    identities: Iterable[int | None]
+    if len(changed) > 1 and can_join(connection):
+        identities = write_jointly(connection, [_write(row) for row in changed])
+    else:
+        identities = (_insert(connection, row) if row.is_draft else _update(connection, row) for row in changed)
+    for row, identity in zip(changed, identities, strict=True):
+        if identity is None:
+            raise StaleRow(f"{row.table.name} #{row.__dict__['id']} is not '{row._stored_state}' any more")
+        row._was_stored(identity)
 
 
 def insert_all(session: Session, rows: Sequence[Row], *, now: datetime) -> None:
@@ -144,14 +153,20 @@ def _insert_behind_savepoint(session: Session, row: Row, *, now: datetime) -> bo
     return True
 
 
-def _insert(connection: Connection, row: Row) -> None:
-    row.change(created_at=row.__dict__["updated_at"])
+def _write(row: Row) -> Write:
+    if row.is_draft:
+        return Write(row.table, row._changes)
+    return Write(row.table, row._changes, row.__dict__["id"], row._stored_state)
+
+
+def _insert(connection: Connection, row: Row) -> int | None:
     result = cast("CursorResult[Any]", connection.execute(row._insertion, row._changes))
-    row.__dict__["id"] = cast("Any", result.inserted_primary_key)[0]
+    identity: int | None = cast("Any", result.inserted_primary_key)[0]
+    return identity
 
 
-def _update(connection: Connection, row: Row) -> None:
-    parameters = {"row_id": row.__dict__["id"], "row_state": row._stored_state, **row._changes}
+def _update(connection: Connection, row: Row) -> int | None:
+    identity: int = row.__dict__["id"]
+    parameters = {"row_id": identity, "row_state": row._stored_state, **row._changes}
     result = cast("CursorResult[Any]", connection.execute(row._guarded_update, parameters))
-    if result.rowcount != 1:
-        raise StaleRow(f"{row.table.name} #{row.__dict__['id']} is not '{row._stored_state}' any more")
+    return identity if result.rowcount == 1 else None
