@@ -201,7 +201,8 @@ def test_a_signal_meets_whatever_happens_at_every_moment(
 
         check(to_its_end(workflow), ledger(workflow), ended)
         number += 1
-    assert number > 3
+    # On PostgreSQL a job that ends a deadline has two: the lock and the write.
+    assert number > 2
 
 
 @pytest.mark.slow
@@ -218,7 +219,8 @@ def test_both_sides_stop_at_every_pair_of_moments(
             was_reached, workflow, ended = meet(app, sides, exchanged=exchanged, halts=(number, other))
             check(to_its_end(workflow), ledger(workflow), ended)
         number += 1
-    assert number > 3
+    # On PostgreSQL a job that ends a deadline has two: the lock and the write.
+    assert number > 2
 
 
 def test_deliveries_of_one_key_at_the_same_instant_are_one_signal(app: Flask) -> None:
