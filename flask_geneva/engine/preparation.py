@@ -192,7 +192,7 @@ def _meets_again(run: Run, attempt: Attempt) -> bool:
         return False
     if all(_by_name(matcher) for matcher in attempt.step.wait_for):
         return meet_again(attempt, None, now=run.now)
-    save(run.session, attempt.execution, attempt.workflow, now=run.now)
+    run.save(attempt.execution, attempt.workflow)
     with attempt.bound() as workflow_object:
         return meet_again(attempt, workflow_object, now=run.now)
 
