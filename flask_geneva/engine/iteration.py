@@ -219,7 +219,7 @@ class Limits:
     def __init__(self, run: Run, *, max_iterations: int | None, max_runtime: timedelta | None) -> None:
         self._run = run
         self._max_iterations = max_iterations
-        self._max_seconds = None if max_runtime is None else max_runtime.total_seconds()
+        self._max_seconds = _max_seconds(max_runtime, run.time_limit.seconds)
         self._started = time.monotonic()
 
     def are_reached(self, iterations: int) -> bool:
@@ -233,6 +233,17 @@ class Limits:
         if self._max_seconds is not None and time.monotonic() - self._started > self._max_seconds:
             return True
         return self._run.is_stopping()
+
+
+def _max_seconds(max_runtime: timedelta | None, time_limit: float | None) -> float | None:
+    """A step that makes checkpoints does not run into the time limit of its job: at half of it, it goes on in another.
+
+    The other half is for the item that it is at then. A ``max_runtime`` below the limit stands as it is.
+    """
+    own = None if max_runtime is None else max_runtime.total_seconds()
+    if time_limit is None or (own is not None and own < time_limit):
+        return own
+    return time_limit / 2
 
 
 class _Pace:

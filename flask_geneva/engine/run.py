@@ -18,6 +18,10 @@ from flask_geneva.records.saving import Row, save
 class TimeLimit(Protocol):
     """How long the code of one step may run; its end raises ``StepTimeout`` in that code and nowhere else."""
 
+    @property
+    def seconds(self) -> float | None:
+        """The limit; None where there is none."""
+
     def of_step(self) -> AbstractContextManager[object]:
         """The step's own code runs within; each step has its time anew."""
 
@@ -27,6 +31,8 @@ class TimeLimit(Protocol):
 
 class NoTimeLimit:
     """What there is where nobody watches: outside of a worker."""
+
+    seconds: float | None = None
 
     def of_step(self) -> AbstractContextManager[object]:
         """Let the step run."""

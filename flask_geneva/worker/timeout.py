@@ -26,7 +26,7 @@ class AlarmTimeLimit:
     """Raises :class:`StepTimeout`, which ``except Exception`` cannot swallow, when a step has run for so long."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._may_ring = False
         self._is_over = False
 
@@ -36,7 +36,7 @@ class AlarmTimeLimit:
         before = signal.signal(signal.SIGALRM, self._ring)
         self._is_over = False
         self._may_ring = True
-        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
         try:
             yield
         finally:
@@ -62,4 +62,4 @@ class AlarmTimeLimit:
             raise self._error()
 
     def _error(self) -> StepTimeout:
-        return StepTimeout(f"The step ran longer than its limit of {self._seconds:g} seconds.")
+        return StepTimeout(f"The step ran longer than its limit of {self.seconds:g} seconds.")

@@ -74,6 +74,14 @@ class MinuteFlow(Workflow[Order]):
         planned("body", self, it)
 
 
+class HoursFlow(Workflow[Order]):
+    """At most some hours at a time."""
+
+    @resumable_step(max_runtime=timedelta(hours=3))
+    def one(self, it: IterableStep) -> None:
+        planned("body", self, it)
+
+
 class ParcelFlow(Workflow[Order]):
     """Goes through the order's parcels, two at a time."""
 

@@ -9,14 +9,25 @@ import pytest
 from flask import Flask
 from sqlalchemy import insert
 
-from flask_geneva import IterableStep
+from flask_geneva import IterableStep, Workflow
 from flask_geneva.engine import iteration
+from flask_geneva.engine.run import NoTimeLimit
 from flask_geneva.records.tables import step_executions
 from flask_geneva.testing import run_iterations, speedrun
 from tests.engine.elsewhere import Ledger, Plan, elsewhere, press, pressing
 from tests.engine.flows import reload
-from tests.harness.models import db, write_down
-from tests.iteration.flows import MinuteFlow, ThriceFlow, begun, outcomes, over, run_all, run_one
+from tests.harness.models import Order, db, write_down
+from tests.iteration.flows import (
+    HoursFlow,
+    IteratedFlow,
+    MinuteFlow,
+    ThriceFlow,
+    begun,
+    outcomes,
+    over,
+    run_all,
+    run_one,
+)
 
 
 def test_max_iterations_cuts_a_step_into_a_chain_of_executions(app: Flask, plan: Plan, ledger: Ledger) -> None:
@@ -51,6 +62,32 @@ def test_max_runtime_is_looked_at_between_items_only(
     # Sixty seconds are not more than a minute.
     assert outcomes(workflow) == [("continued", 3), ("success", 5)]
     assert ledger(workflow) == [*"abcde"]
+
+
+class _Limit(NoTimeLimit):
+    """A job's limit that does not ring."""
+
+    seconds = 120.0
+
+
+@pytest.mark.parametrize("workflow_class", [IteratedFlow, MinuteFlow, HoursFlow])
+def test_a_step_that_makes_checkpoints_does_not_run_into_the_limit_of_its_job(
+    app: Flask,
+    plan: Plan,
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    workflow_class: type[Workflow[Order]],
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(iteration.time, "monotonic", lambda: clock[0])
+
+    def tick(running: Any, item: Any) -> None:
+        clock[0] += 30.0
+
+    workflow = run_all(begun(plan, over(range(7), at=tick), workflow_class), time_limit=_Limit())
+
+    assert [cursor for _, cursor in outcomes(workflow)] == [3, 6, 7]
+    assert ledger(workflow)[:7] == [*map(str, range(7))]
 
 
 def test_a_body_without_checkpoints_is_not_interrupted(app: Flask, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

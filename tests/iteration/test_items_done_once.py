@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -94,6 +95,21 @@ def test_a_step_that_commits_between_two_checkpoints_goes_on(
     workflow = run_all(begun(plan, over(range(6), checkpoint_every=every, at=lambda *_: db.session.commit())))
 
     assert ledger(workflow) == [*map(str, range(6)), "two"]
+    assert outcomes(workflow) == [("success", 6)]
+
+
+@pytest.mark.parametrize("every", [1, *SELDOM])
+def test_a_savepoint_takes_back_one_item_alone(app: Flask, plan: Plan, ledger: Ledger, every: Any) -> None:
+    def body(running: Any, it: IterableStep) -> None:
+        for item in it.iterate_over(range(6), checkpoint_every=every):
+            with suppress(ZeroDivisionError), db.session.begin_nested():
+                write_down(running, str(item))
+                db.session.flush()
+                1 // (item - 4)
+
+    workflow = run_all(begun(plan, body))
+
+    assert ledger(workflow) == ["0", "1", "2", "3", "5", "two"]
     assert outcomes(workflow) == [("success", 6)]
 
 
