@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -66,20 +67,26 @@ def lateness(here: Place, number: int) -> list[float]:
     return sorted(float(entry) for entry in geneva.redis.lrange(BEGUN_AT, 0, -1))
 
 
-def drain(here: Place, number: int) -> float:
-    """Let that many steps be due; the seconds from the first one that is sent to the last."""
+def drain(here: Place, number: int) -> tuple[float, float]:
+    """Let that many steps be due; the seconds from the first one that is sent to the last, and those of CPU time."""
     Delayed.create_many([None] * number, allow_multiple=True)
     db.session.commit()
     waiting = geneva.queue().scheduled_job_registry
     assert waiting.count == number
     time.sleep(SPREAD)
+    cpu = _cpu_of_children()
     with _process(SCHEDULER, here):
         _until(lambda: waiting.get_job_count(cleanup=False) < number, within=60)
         began = time.perf_counter()
         _until(lambda: waiting.get_job_count(cleanup=False) == 0, within=120)
         seconds = time.perf_counter() - began
     assert geneva.queue().count == number
-    return seconds
+    return seconds, _cpu_of_children() - cpu
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @contextlib.contextmanager
@@ -115,8 +122,8 @@ def measure(database: str, redis: str, number: int, many: int) -> list[dict[str,
             }
         )
         geneva.redis.flushdb()
-        seconds = drain(here, many)
-        rows.append({"what": f"{many} due at one moment, all sent", "seconds": seconds, "per_second": many / seconds})
+        seconds, cpu = drain(here, many)
+        rows.append({"what": f"{many} due at one moment, all sent", "seconds": seconds, "cpu_seconds": cpu})
     return rows
 
 
