@@ -1,6 +1,7 @@
 # make demo   the sample shop with three orders on their way (ONCE=1: stop when all three are finished)
 # make test   the whole suite, on the servers that this machine has (ARGS="-k signals" is passed on to pytest)
 # make check  lint, format, types, layers
+# make bench  how fast it all is, beside its peers and among a million workflows (ARGS="scale waits" for some of it)
 # make docs   the manuals and the reference, as pages in build/docs
 PYTHON ?= python3
 VENV := .venv
