@@ -23,7 +23,7 @@ from flask_geneva.engine.explanation import in_words
 from flask_geneva.engine.runtime import Runtime, current_runtime
 from flask_geneva.insights.listing import declared_classes
 from flask_geneva.insights.schema import missing_from
-from flask_geneva.migrations.installer import missing_revisions
+from flask_geneva.migrations.installer import has_history, missing_revisions
 from flask_geneva.records.base import MYSQL_DIALECTS
 from flask_geneva.worker.presence import Presence, presence_on
 
@@ -107,7 +107,7 @@ class _Patient:
         with db.engine.connect() as connection:
             missing = missing_from(connection, db.metadata)
         directory = migrations_directory()
-        to_install = missing_revisions(directory) if (directory / "alembic.ini").is_file() else []
+        to_install = missing_revisions(directory) if has_history(directory) else []
         if to_install:
             raise Ill(f"{directory} lacks {len(to_install)} of our revisions. Run 'flask geneva install'.")
         if missing:

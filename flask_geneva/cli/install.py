@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from alembic.config import Config
 from flask import current_app
 
 from flask_geneva.cli.group import in_application
-from flask_geneva.migrations.installer import install_revisions
+from flask_geneva.migrations.installer import SETTINGS, install_revisions
 
 
 def migrations_directory() -> Path:
-    """Return the folder that Flask-Migrate was set up with, or the one that it would take."""
+    """Return the folder of Flask-Migrate, or of Alembic where it is used by itself."""
     migrate = current_app.extensions.get("migrate")
+    if migrate is None and Path(SETTINGS).is_file():
+        return Path(Config(SETTINGS).get_main_option("script_location") or "migrations")
     return Path(getattr(migrate, "directory", None) or "migrations")
 
 
@@ -28,4 +31,5 @@ def install(directory: Path | None) -> None:
     written = install_revisions(directory or migrations_directory())
     for file in written:
         click.echo(f"Wrote {file}")
-    click.echo("Next: flask db upgrade" if written else "Nothing to install: every revision is there already.")
+    upgrade = "flask db upgrade" if "migrate" in current_app.extensions else "alembic upgrade head"
+    click.echo(f"Next: {upgrade}" if written else "Nothing to install: every revision is there already.")

@@ -12,6 +12,8 @@ from alembic.script import ScriptDirectory
 from flask_geneva.errors import GenevaError
 
 VERSIONS = Path(__file__).parent / "versions"
+SETTINGS = "alembic.ini"
+_ENVIRONMENT = "env.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +74,12 @@ def read_history(migrations_directory: Path) -> History:
 
     :raises GenevaError: there is no such folder, or a revision cannot be read.
     """
-    settings = migrations_directory / "alembic.ini"
-    if not settings.is_file():
+    if not has_history(migrations_directory):
         raise GenevaError(
-            f"Cannot find the migrations of the application: there is no '{settings}'. "
+            f"Cannot find the migrations of the application: there is no '{migrations_directory / _ENVIRONMENT}'. "
             f"Run 'flask db init' first, or give the folder with --directory."
         )
-    config = Config(str(settings))
+    config = Config(_settings_of(migrations_directory))
     config.set_main_option("script_location", str(migrations_directory).replace("%", "%%"))
     try:
         script = ScriptDirectory.from_config(config)
@@ -89,6 +90,17 @@ def read_history(migrations_directory: Path) -> History:
             f"Cannot read the revisions in '{migrations_directory}': {error}. Mend them until 'flask db history' works."
         ) from error
     return History(directory=migrations_directory, versions=_versions_of(script), revisions=revisions, heads=heads)
+
+
+def has_history(migrations_directory: Path) -> bool:
+    """Tell whether the folder is one of Alembic's."""
+    return (migrations_directory / _ENVIRONMENT).is_file()
+
+
+def _settings_of(migrations_directory: Path) -> Path | None:
+    """Flask-Migrate keeps them in the folder, Alembic by itself beside it; there may be none."""
+    candidates = (migrations_directory / SETTINGS, migrations_directory.absolute().parent / SETTINGS)
+    return next((file for file in candidates if file.is_file()), None)
 
 
 def _versions_of(script: ScriptDirectory) -> Path:

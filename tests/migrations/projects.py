@@ -45,7 +45,7 @@ class Project:
         """Run a ``flask db`` command."""
         # The env.py of a "migrate" leaves a hook behind that spoils a "check" in the same process.
         self.app.extensions["migrate"].configure_args.pop("process_revision_directives", None)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), logging_kept():
             # The env.py that Flask-Migrate writes still asks Flask-SQLAlchemy in the old way first.
             warnings.filterwarnings("ignore", "'get_engine' is deprecated", DeprecationWarning)
             return self.app.test_cli_runner().invoke(db_commands, arguments)
@@ -79,11 +79,20 @@ class Project:
         return set(TABLES) <= set(inspect(self.engine).get_table_names())
 
 
-def make_project(folder: Path, database_url: str, *, convention: bool = False, **options: Any) -> Project:
-    """Write a project; ``options`` are those of Flask-Migrate."""
+def make_project(
+    folder: Path,
+    database_url: str,
+    *,
+    convention: bool = False,
+    schema: str | None = None,
+    config: dict[str, Any] | None = None,
+    **options: Any,
+) -> Project:
+    """Write a project; ``schema`` is that of the application's own tables, ``options`` are those of Flask-Migrate."""
     app = Flask("project", root_path=str(folder))
-    app.config.from_mapping(SQLALCHEMY_DATABASE_URI=database_url, GENEVA_ENQUEUE=False)
-    db = SQLAlchemy(metadata=MetaData(naming_convention=CONVENTION if convention else None))
+    app.config.from_mapping(SQLALCHEMY_DATABASE_URI=database_url, GENEVA_ENQUEUE=False, TESTING=True)
+    app.config.from_mapping(config or {})
+    db = SQLAlchemy(metadata=MetaData(naming_convention=CONVENTION if convention else None, schema=schema))
     _declare_customer(db)
     db.init_app(app)
     Migrate(app, db, directory=str(folder / "migrations"), **options)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy import Connection, Inspector, delete, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from flask_geneva.records.tables import signals, step_executions, workflows
-from tests.migrations.projects import Project
+from tests.migrations.projects import TABLES, Project
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 STAMPS = {"created_at": NOW, "updated_at": NOW}
@@ -63,6 +65,71 @@ def test_after_install_and_upgrade_there_is_nothing_to_migrate(
     assert project.revision_files == before
 
 
+@pytest.mark.databases("postgresql")
+def test_the_tables_stay_out_of_the_schema_of_the_applications_tables(
+    new_project: Callable[..., Project], blank_database_url: str
+) -> None:
+    project = new_project(blank_database_url, schema="shop", include_schemas=True, **STRICT)
+    with project.engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA shop"))
+    project.flask_db("init")
+    project.install()
+    project.flask_db("upgrade")
+    project.flask_db("migrate", "-m", "the application's own tables")
+
+    project.flask_db("upgrade")
+
+    project.flask_db("check")
+    assert project.has_tables()
+    assert inspect(project.engine).get_table_names(schema="shop") == ["customers"]
+
+
+@pytest.mark.databases("postgresql")
+def test_the_tables_are_in_the_schema_that_the_search_path_names(
+    new_project: Callable[..., Project], blank_database_url: str
+) -> None:
+    plain = new_project(blank_database_url)
+    with plain.engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA flows"))
+    options = {"connect_args": {"options": "-c search_path=flows,public"}}
+    project = new_project(blank_database_url, config={"SQLALCHEMY_ENGINE_OPTIONS": options}, **STRICT)
+    project.flask_db("init")
+    project.install()
+
+    project.flask_db("upgrade")
+
+    assert set(TABLES) <= set(inspect(plain.engine).get_table_names(schema="flows"))
+    assert not plain.has_tables()
+    with project.engine.begin() as connection:
+        add_workflow(connection)
+    project.flask_db("migrate", "-m", "the application's own tables")
+    project.flask_db("upgrade")
+    project.flask_db("check")
+
+
+def test_of_several_databases_only_the_main_one_gets_the_tables(
+    new_project: Callable[..., Project], blank_database_url: str, tmp_path: Path
+) -> None:
+    binds = {"other": f"sqlite:///{tmp_path / 'other.db'}"}
+    project = new_project(blank_database_url, config={"SQLALCHEMY_BINDS": binds}, **STRICT)
+    project.flask_db("init", "--multidb")
+    project.install()
+    project.flask_db("upgrade")
+    project.flask_db("migrate", "-m", "the application's own tables")
+
+    project.flask_db("upgrade")
+
+    project.flask_db("check")
+    before = project.revision_files
+    project.flask_db("migrate")
+    assert project.revision_files == before
+    assert project.has_tables()
+    with project.app.app_context():
+        assert not [name for name in inspect(project.db.engines["other"]).get_table_names() if "geneva" in name]
+    project.flask_db("downgrade", "base")
+    assert not project.has_tables()
+
+
 @pytest.mark.parametrize("options", [{}, STRICT], ids=["plain", "strict"])
 def test_tables_are_alike_whether_installed_generated_or_created(
     new_project: Callable[..., Project], blank_database_url: str, options: dict[str, Any]
@@ -86,6 +153,48 @@ def test_tables_are_alike_whether_installed_generated_or_created(
         generated.db.drop_all()
         generated.geneva.create_all()
     assert generated.description() == wanted
+
+
+def test_every_constraint_and_index_has_a_name_of_ours(
+    new_project: Callable[..., Project], blank_database_url: str
+) -> None:
+    project = new_project(blank_database_url, **STRICT)
+    project.flask_db("init")
+    project.install()
+    project.flask_db("upgrade")
+
+    inspector = inspect(project.engine)
+    names = [name for table in TABLES for name in names_in(inspector, table)]
+
+    assert len(names) > 15
+    assert [name for name in names if not re.match("(pk|fk|uq|ix)_geneva_", name)] == []
+
+
+def test_the_revisions_bring_what_heroes_signals_and_cursors_need(project: Project) -> None:
+    # INS-03, INS-09
+    project.install()
+    project.flask_db("upgrade")
+
+    inspector = inspect(project.engine)
+    columns = {table: {each["name"]: each for each in inspector.get_columns(table)} for table in TABLES}
+
+    assert {"started_at", "metadata"} <= set(columns["geneva_workflows"])
+    assert columns["geneva_workflows"]["hero_id"]["nullable"]
+    kept_of_an_end = {"finished_at", "error_class_name", "metadata"}
+    of_a_cursor = {"cursor_value", "continues_from_id", "completed_iterations"}
+    of_a_signal = {"signal_id", "waiting_since"}
+    assert kept_of_an_end | of_a_cursor | of_a_signal <= set(columns["geneva_step_executions"])
+    assert {"name", "idempotency_key", "payload", "claimed", "consumed"} <= set(columns["geneva_signals"])
+
+
+def names_in(inspector: Inspector, table: str) -> list[str]:
+    found: list[Any] = [*inspector.get_foreign_keys(table), *inspector.get_unique_constraints(table)]
+    found += inspector.get_indexes(table)
+    if inspector.dialect.name == "postgresql":
+        # MySQL's primary keys have no names, and SQLite's none where they number rows by themselves; MariaDB has a
+        # check of each JSON column, which is called like the column.
+        found += [inspector.get_pk_constraint(table), *inspector.get_check_constraints(table)]
+    return [str(each["name"]) for each in found]
 
 
 def test_tables_that_are_there_already_are_taken_as_they_are(project: Project) -> None:

@@ -187,20 +187,6 @@ def test_installing_opens_no_connection(new_project: Callable[..., Project]) -> 
     assert len(project.install()) == 1
 
 
-def test_in_a_project_with_several_databases_only_the_main_one_gets_the_tables(
-    new_project: Callable[..., Project], tmp_path: Path
-) -> None:
-    project = new_project(f"sqlite:///{tmp_path / 'main.db'}", binds={"other": f"sqlite:///{tmp_path / 'other.db'}"})
-    project.flask_db("init", "--multidb")
-    project.install(VERSIONS)
-
-    project.flask_db("upgrade")
-
-    assert project.has_tables()
-    project.flask_db("downgrade", "base")
-    assert not project.has_tables()
-
-
 def test_the_revisions_are_one_chain() -> None:
     files = sorted(VERSIONS.glob("*.py"))
     ids = [re.search('^revision = "(.+)"$', file.read_text(), flags=re.MULTILINE) for file in files]
