@@ -115,6 +115,11 @@ class AppliedPolicy:
     policy: ExceptionPolicy
     cap: int | None
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it applies because nobody has said anything about the error."""
+        return self.policy is _PAUSE
+
 
 class _HasPolicies(Protocol):
     @property

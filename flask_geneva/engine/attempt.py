@@ -24,6 +24,8 @@ from flask_geneva.records.step_execution import ExecutionRow, StepExecution
 from flask_geneva.records.workflow_row import WorkflowRow
 
 _RUNNING = "geneva_attempt"
+# The reason of an attempt that ended by the database's doing.
+TRANSIENT = "transient_db_error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,7 @@ def listen(sessions: Any) -> None:
 
 def run_again(error: Exception) -> Reattempted:
     """The database asks for patience; the step did nothing wrong, so that its attempt does not count."""
-    return Reattempted(reason="transient_db_error", error=error)
+    return Reattempted(reason=TRANSIENT, error=error)
 
 
 def running_in(session: Session) -> Attempt | None:

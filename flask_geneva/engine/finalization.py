@@ -18,6 +18,7 @@ from flask_geneva.definition.verdicts import (
     Suspended,
     Verdict,
 )
+from flask_geneva.engine.attempt import TRANSIENT
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.scheduling import next_execution, successor_of
 from flask_geneva.engine.signal_delivery import claim_again, settle
@@ -71,6 +72,8 @@ def _reattempted(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdi
     _make_ready(run, workflow)
     follower = _again(run, workflow, execution, wait=verdict.wait, rewind=verdict.rewind)
     follower.change(death_reattempts=0)
+    if verdict.reason == TRANSIENT:
+        follower.change(stalled_runs=0 if verdict.progressed else execution.stalled_runs + 1)
     if verdict.reason in COUNTED_REASONS:
         before = 0 if verdict.progressed else execution.error_reattempts
         follower.change(error_reattempts=before + 1)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from flask_geneva.definition.backoff import wait_before
 from flask_geneva.definition.exception_policies import AppliedPolicy, decide, policy_for
 from flask_geneva.definition.flow_control import FlowControl
 from flask_geneva.definition.verdicts import Canceled, Finished, Paused, Reattempted, Skipped, Suspended, Verdict
-from flask_geneva.engine.attempt import Attempt
+from flask_geneva.engine.attempt import TRANSIENT, Attempt
 from flask_geneva.engine.run import Run
-from flask_geneva.engine.transactions import undo
+from flask_geneva.engine.transactions import is_transient, undo
+
+# In a row, where no policy says otherwise; the waits between them grow to a quarter of an hour.
+MAX_TRANSIENT_ERRORS = 10
 
 
 def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str = "exception_policy") -> Verdict:
@@ -20,6 +24,8 @@ def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str 
     """
     try:
         applied = policy_for(attempt.step, attempt.workflow_class.definition.exception_policies, error)
+        if applied.is_default and reason == "exception_policy" and is_transient(error):
+            return _again(attempt, applied, error)
         if applied.policy.handler is None:
             return _counted(attempt, decide(applied, error, _granted(attempt), reason=reason))
     except Exception as failure:
@@ -28,6 +34,16 @@ def verdict_on(run: Run, attempt: Attempt, error: BaseException, *, reason: str 
         _chain(failure, error)
         return Paused(error=error, report=True)
     return _ask_handler(run, attempt, applied, error, reason)
+
+
+def _again(attempt: Attempt, applied: AppliedPolicy, error: BaseException) -> Verdict:
+    """The database was away, or ended a deadlock: no fault of the step's, unless it goes on like that."""
+    before = 0 if attempt.has_progressed else attempt.execution.stalled_runs
+    if before >= MAX_TRANSIENT_ERRORS:
+        return decide(applied, error, 0)
+    attempt.logger.warning("The database refused the step for now, so it is run again: %s", error)
+    wait = wait_before("exponential", before) if before else None
+    return Reattempted(reason=TRANSIENT, error=error, wait=wait, progressed=attempt.has_progressed)
 
 
 def _ask_handler(run: Run, attempt: Attempt, applied: AppliedPolicy, error: BaseException, reason: str) -> Verdict:

@@ -148,20 +148,18 @@ def _through_the_gate(run: Run, attempt: Attempt, workflow_object: Any) -> Decis
 
 
 def _when_parked(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -> Decision:
-    """A job that finds a parked row is its deadline's, or of a signal that came to where the step was not known.
+    """A job that finds a parked row is its deadline's, or of a signal that came where the step was not known so.
 
-    Under the lock no signal can win beside the deadline. A step that waits for nothing any more is due.
+    Under the lock no signal can win beside the deadline.
     """
     if workflow.state not in RUNNABLE_WORKFLOW_STATES:
         return REST
     is_past = execution.deadline_at is not None and execution.deadline_at <= run.now
     workflow_class = run.runtime.class_named(workflow.type)
     step = None if workflow_class is None else workflow_class.definition.steps.get(execution.step_name)
-    if workflow_class is None or step is None:
+    if workflow_class is None or step is None or not step.waits_for_signal:
         is_due = is_past or bool(pending_names(run.session, workflow.id))
         return _now_due(run, workflow, execution) if is_due else _go_on_waiting(execution)
-    if not step.waits_for_signal:
-        return _now_due(run, workflow, execution)
     attempt = Attempt(run.runtime, run.session, workflow, execution, workflow_class, step)
     try:
         if _meets_again(run, attempt):

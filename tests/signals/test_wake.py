@@ -227,6 +227,8 @@ def test_a_worker_that_looks_in_vain_leaves_the_step_parked(jobs: list[JobReques
 
 def test_a_worker_that_looks_at_a_step_that_waits_no_more_runs_it(jobs: list[JobRequest], ledger: Ledger) -> None:
     workflow_id, execution_id = parked_before_a_deploy(jobs, "UnwaitedFlow")
+    db.session.get_one(Workflow, workflow_id).signal("paid")
+    db.session.commit()
 
     run_job(execution_id)
 

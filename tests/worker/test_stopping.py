@@ -9,13 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from flask_sqlalchemy import SQLAlchemy
+from redis import Redis
 from rq import Worker
 from rq.scheduler import RQScheduler
+from sqlalchemy import text
 
 from flask_geneva import Geneva
 from tests.harness.waiting import eventually
 from tests.harness.workers import WorkerProcess
-from tests.worker.conftest import Meetings, let_the_heartbeat_expire
+from tests.worker.conftest import Meetings
 from tests.worker.workflows import Counting, Meeting, Quick
 
 Start = Callable[..., WorkerProcess]
@@ -147,17 +150,53 @@ def test_an_idle_worker_ends_at_once_and_gives_up_its_locks(
 
 
 @pytest.mark.parametrize("arguments", [(), ("--no-fork",), ("--processes", "2")], ids=["fork", "no-fork", "processes"])
-def test_no_process_stays_behind(
-    arguments: tuple[str, ...], start: Start, create: Callable[..., Any], ledger: Ledger
+def test_nothing_stays_behind(
+    arguments: tuple[str, ...],
+    start: Start,
+    create: Callable[..., Any],
+    ledger: Ledger,
+    extension: Geneva,
+    db: SQLAlchemy,
 ) -> None:
     workflow = create(Quick)
-    worker = start(*arguments)
+    observer = extension.redis.client()
+    before = clients_of_redis(observer)
+    worker = start(*arguments, GENEVA_HOUSEKEEPING_INTERVAL=1)
     eventually(lambda: len(ledger(workflow)) == 2, otherwise=lambda: worker.output)
+    db.session.rollback()
+    db.engine.dispose()
+    assert clients_of_redis(observer) - before
 
     worker.send(signal.SIGTERM)
 
     assert worker.wait() == 0
     eventually(lambda: group_is_empty(worker), within=5)
+    eventually(lambda: not clients_of_redis(observer) - before, within=5)
+    eventually(lambda: connections_of_others(db) == 0, within=5)
+    observer.close()
+
+
+def clients_of_redis(observer: Redis) -> set[str]:
+    """The ids of the clients that use the database of the test, as ``redis-cli client list`` has them."""
+    clients: Any = observer.client_list()
+    own = next(each["db"] for each in clients if each["id"] == str(observer.client_id()))
+    return {each["id"] for each in clients if each["db"] == own}
+
+
+_OTHERS = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND backend_type = 'client backend' AND pid <> pg_backend_pid()",
+    "mysql": "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()",
+}
+
+
+def connections_of_others(db: SQLAlchemy) -> int:
+    """How many connections the server of the database has to it beside our own; SQLite has no server."""
+    statement = _OTHERS.get(db.engine.url.get_backend_name())
+    if statement is None:
+        return 0
+    with db.engine.connect() as connection:
+        return int(connection.scalar(text(statement)) or 0)
 
 
 def test_what_a_killed_worker_started_ends_by_itself(start: Start, create: Callable[..., Any], ledger: Ledger) -> None:
@@ -178,65 +217,3 @@ def group_is_empty(worker: WorkerProcess) -> bool:
     except ProcessLookupError:
         return True
     return False
-
-
-@pytest.mark.chaos
-@pytest.mark.databases("postgresql", "mariadb", "mysql")
-def test_a_step_that_hung_past_every_timeout_cannot_commit(
-    start: Start,
-    create: Callable[..., Any],
-    meetings: Meetings,
-    frozen: list[int],
-    ledger: Ledger,
-    extension: Geneva,
-) -> None:
-    workflow = create(Meeting)
-    zombie = start(GENEVA_HOUSEKEEPING_INTERVAL=None)
-    freeze(zombie, meetings.wait_for("meeting"), frozen)
-    let_the_heartbeat_expire(extension, workflow.execution_history[1].job_id)
-
-    another = start(GENEVA_HOUSEKEEPING_INTERVAL=1)
-    meetings.wait_for("meeting", attempt=2)
-    meetings.let_go("meeting")
-    eventually(lambda: len(ledger(workflow)) == 3, otherwise=lambda: another.output)
-    thaw(frozen)
-
-    eventually(lambda: "Fenced" in zombie.output, otherwise=lambda: zombie.output)
-    assert ledger(workflow) == ["before", "meeting", "after"]
-
-
-@pytest.mark.chaos
-def test_a_resumable_step_that_hung_past_every_timeout_makes_no_checkpoint(
-    start: Start,
-    create: Callable[..., Any],
-    meetings: Meetings,
-    frozen: list[int],
-    ledger: Ledger,
-    extension: Geneva,
-) -> None:
-    workflow = create(Counting)
-    zombie = start(GENEVA_HOUSEKEEPING_INTERVAL=None)
-    freeze(zombie, meetings.wait_for("counting"), frozen)
-    let_the_heartbeat_expire(extension, workflow.execution_history[0].job_id)
-
-    another = start(GENEVA_HOUSEKEEPING_INTERVAL=1)
-    meetings.wait_for("counting", attempt=2)
-    meetings.let_go("counting")
-    eventually(lambda: len(ledger(workflow)) == 5, otherwise=lambda: another.output)
-    thaw(frozen)
-
-    eventually(lambda: "Fenced" in zombie.output, otherwise=lambda: zombie.output)
-    assert ledger(workflow) == [f"count {item}" for item in range(5)]
-
-
-def freeze(worker: WorkerProcess, step_process_id: int, frozen: list[int]) -> None:
-    """Stop a worker with the process that it forked for the step."""
-    frozen += [step_process_id, worker.pid]
-    for process_id in frozen:
-        os.kill(process_id, signal.SIGSTOP)
-
-
-def thaw(frozen: list[int]) -> None:
-    """Let them go on."""
-    for process_id in frozen:
-        os.kill(process_id, signal.SIGCONT)
