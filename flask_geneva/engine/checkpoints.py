@@ -119,6 +119,11 @@ class Checkpoints:
             if self._write(_OWN, self.count, self._items):
                 self._settle(self._items)
 
+    def forget(self) -> None:
+        """Go back to the cursor that is stored."""
+        self._cursor = _UNREAD
+        self._be_even()
+
     def note_commit(self) -> None:
         """The step has committed by itself, so that the work on its items can be taken back no more."""
         self._work = None
@@ -135,7 +140,7 @@ class Checkpoints:
             if not is_transient(error):
                 raise
             self._attempt.logger.warning("The database refused a checkpoint for now; the step is run again: %s", error)
-            self._forget()
+            self.forget()
             self._attempt.outgoing = []
             self.session.rollback()
             raise FlowControl(run_again(error)) from error
@@ -148,7 +153,7 @@ class Checkpoints:
                 self._refuse_lost_work()
                 yield
         except BaseException:
-            self._forget()
+            self.forget()
             raise
 
     def _make(self) -> None:
@@ -160,7 +165,7 @@ class Checkpoints:
             lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)
             if not self._write(_OWN, self.count + 1, items):
                 # Fenced: what the step wrote since the last checkpoint is left to the end of the attempt to roll back.
-                self._forget()
+                self.forget()
                 return
         self._commit()
         self.count += 1
@@ -193,11 +198,6 @@ class Checkpoints:
         """The cursor is stored."""
         self._stored = self._structure
         self._done += items
-        self._be_even()
-
-    def _forget(self) -> None:
-        """Go back to the cursor that is stored."""
-        self._cursor = _UNREAD
         self._be_even()
 
     def _be_even(self) -> None:

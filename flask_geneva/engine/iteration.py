@@ -107,6 +107,10 @@ class IterableStep:
         """Let a cursor that is ahead of the last checkpoint be committed with the end of this execution."""
         self._checkpoints.keep_place()
 
+    def forget(self) -> None:
+        """Go back to the last checkpoint: what the step wrote since then is taken back."""
+        self._checkpoints.forget()
+
     def note_commit(self) -> None:
         """The step has committed by itself."""
         self._checkpoints.note_commit()

@@ -20,8 +20,7 @@ def perform(run: Run, attempt: Attempt) -> Verdict:
     """Run the step and say how it ended. After an error the step's own writes are rolled back."""
     try:
         with attempt.bound() as workflow_object, run.time_limit.of_step():
-            perform_it = _call_with_hooks if _has_hooks(attempt) else _call
-            perform_it(run, attempt, workflow_object)
+            _perform(run, attempt, workflow_object)
     except FlowControl as control:
         return control.verdict
     except (Exception, StepTimeout) as error:
@@ -33,11 +32,24 @@ def fail(run: Run, attempt: Attempt, error: BaseException) -> Verdict:
     """Take back what the step wrote and ask the policies about its error."""
     attempt.outgoing = []
     attempt.logger.info("The step met %s: %s", type(error).__name__, error)
-    _take_back(run, error)
+    _take_back(run, attempt, error)
     return verdict_on(run, attempt, error)
 
 
-def _take_back(run: Run, error: BaseException) -> None:
+def _perform(run: Run, attempt: Attempt, workflow_object: Any) -> None:
+    perform_it = _call_with_hooks if _has_hooks(attempt) else _call
+    try:
+        perform_it(run, attempt, workflow_object)
+    except FlowControl:
+        if attempt.iteration is not None:
+            # What the step wrote is kept, and with it how far it came.
+            attempt.iteration.keep_place()
+        raise
+
+
+def _take_back(run: Run, attempt: Attempt, error: BaseException) -> None:
+    if attempt.iteration is not None:
+        attempt.iteration.forget()
     if isinstance(error, StepTimeout):
         # It may have come in the middle of a message to the database, so the connection is not used again.
         run.session.invalidate()
@@ -71,13 +83,8 @@ def _call_with_hooks(run: Run, attempt: Attempt, workflow_object: Any) -> None:
 def _call(run: Run, attempt: Attempt, workflow_object: Any) -> None:
     method = getattr(workflow_object, attempt.step.method_name)
     if attempt.step.resumable:
-        attempt.iteration = iteration = iteration_of(run, attempt)
-        try:
-            method(iteration)
-        except FlowControl:
-            # What the step wrote is kept, and with it how far it came.
-            iteration.keep_place()
-            raise
+        attempt.iteration = iteration_of(run, attempt)
+        method(attempt.iteration)
     else:
         method()
 
@@ -89,7 +96,7 @@ def _after_an_end(run: Run, attempt: Attempt, workflow_object: Any, execution: A
     except FlowControl:
         if not isinstance(error, FlowControl):
             # The hook's verb counts, but what the failed step wrote is taken back as after any error.
-            _take_back(run, error)
+            _take_back(run, attempt, error)
         raise
     except Exception:
         if isinstance(error, FlowControl):

@@ -11,11 +11,11 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 
-from flask_geneva import IterableStep
+from flask_geneva import IterableStep, StepExecution, on_exception
 from tests.engine.elsewhere import Ledger, Plan, elsewhere
-from tests.engine.flows import reload
+from tests.engine.flows import boom, planned, reload
 from tests.harness.models import db, write_down
-from tests.iteration.flows import Body, begun, outcomes, over, run_all, run_one
+from tests.iteration.flows import Body, IteratedFlow, begun, outcomes, over, run_all, run_one
 
 SELDOM = [3, timedelta(hours=1)]
 
@@ -123,6 +123,60 @@ def test_a_step_may_take_back_the_item_in_hand(app: Flask, plan: Plan, ledger: L
     workflow = run_all(begun(plan, body))
 
     assert ledger(workflow) == ["0", "1", "3", "two"]
+
+
+class HandledIterationFlow(IteratedFlow):
+    """Its errors are decided by a handler, and a hook comes after each attempt."""
+
+    @on_exception
+    def decide(self, error: Exception) -> None:
+        planned("handler", self)
+
+    def after_step_execution(self, execution: StepExecution) -> None:
+        planned("after", self)
+
+
+@pytest.mark.parametrize("every", [1, *SELDOM])
+@pytest.mark.parametrize("verb", ENDINGS)
+def test_a_handler_goes_on_from_the_last_checkpoint(
+    app: Flask, plan: Plan, ledger: Ledger, every: Any, verb: str
+) -> None:
+    plan["handler"] = ENDINGS[verb]
+    workflow = run_one(begun(plan, ending_before(4, boom, checkpoint_every=every), HandledIterationFlow))
+    if verb == "pause":
+        workflow.resume()
+        db.session.commit()
+
+    run_all(workflow)
+
+    assert ledger(workflow) == [*map(str, range(7)), "two"]
+    assert workflow.execution_history[0].cursor_value == {1: 4, 3: 3}.get(every)
+
+
+@pytest.mark.parametrize("every", [1, *SELDOM])
+@pytest.mark.parametrize("verb", ENDINGS)
+def test_a_hook_that_ends_the_step_keeps_its_place(
+    app: Flask, plan: Plan, ledger: Ledger, every: Any, verb: str
+) -> None:
+    def body(running: Any, it: IterableStep) -> None:
+        for item in it.iterate_over(range(7), checkpoint_every=every):
+            if item == 5 and not it.resumed:
+                break
+            write_down(running, str(item))
+
+    def once(running: Any) -> None:
+        if len(running.execution_history) == 1:
+            ENDINGS[verb](running)
+
+    plan["after"] = once
+    workflow = run_one(begun(plan, body, HandledIterationFlow))
+    if verb == "pause":
+        workflow.resume()
+        db.session.commit()
+
+    run_all(workflow)
+
+    assert ledger(workflow) == [*map(str, range(7)), "two"]
 
 
 KILL = {
