@@ -112,7 +112,7 @@ class Checkpoints:
         """Store a cursor that is ahead of the stored one, without a commit, which the end of the attempt makes."""
         if not self._has_moved:
             return
-        with self._storing():
+        with self._storing(), self._run.time_limit.suspended():
             self._lock_the_workflows()
             # The end locks both rows: the workflow's must not come after the execution's, which is written here.
             lock_both(self.session, self._attempt.workflow.id, self._attempt.execution.id)

@@ -84,10 +84,10 @@ def _suspended(run: Run, workflow: WorkflowRow, execution: ExecutionRow, verdict
     if workflow.pending_request is PendingRequest.CANCEL:
         _canceled(run, workflow, execution, Canceled())
         return None
-    if not verdict.progressed and execution.stalled_runs + 1 >= MAX_STALLED_RUNS:
+    paused = workflow.pending_request is PendingRequest.PAUSE
+    if not paused and not verdict.progressed and execution.stalled_runs + 1 >= MAX_STALLED_RUNS:
         _paused(run, workflow, execution, Paused(error=NoProgress(execution.step_name, MAX_STALLED_RUNS)))
         return None
-    paused = workflow.pending_request is PendingRequest.PAUSE
     outcome = Outcome.WORKFLOW_PAUSED if paused else Outcome.CONTINUED
     move_execution(execution, StepState.COMPLETED, now=run.now, outcome=outcome)
     if paused:
