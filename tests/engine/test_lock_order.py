@@ -33,6 +33,7 @@ Lock = Callable[[Session, int, int], object]
     "lock", [lambda session, workflow_id, execution_id: lock_execution(session, execution_id), lock_both]
 )
 def test_an_execution_is_not_locked_while_its_workflow_is_waited_for(app: Flask, lock: Lock) -> None:
+    # DBS-08
     order = Order()
     db.session.add(order)
     db.session.flush()
