@@ -46,8 +46,6 @@ BATCHES_IN_A_RUN = 2
 BOOKMARK = "broken_workflows"
 
 _E, _W = step_executions.c, workflows.c
-# One that came when nobody could take it, such as between a deploy and its being taken back.
-_HAS_SIGNAL = exists().where(signals.c.workflow_id == _W.id, signals.c.state == SignalState.PENDING)
 
 
 def broken_workflows(sweep: Sweep) -> Iterator[Task]:
@@ -65,7 +63,7 @@ def broken_workflows(sweep: Sweep) -> Iterator[Task]:
 
 def _read(sweep: Sweep, start: int, end: int) -> Sequence[Any]:
     try:
-        return sweep.read(_broken(sweep.runtime, start, end, _HAS_SIGNAL))
+        return sweep.read(_broken(sweep.runtime, start, end, _has_signal(start, end)))
     except MigrationMissing:
         # Without the table of signals none can have come; the rest is looked after all the same.
         sweep.session.rollback()
@@ -73,13 +71,13 @@ def _read(sweep: Sweep, start: int, end: int) -> Sequence[Any]:
 
 
 def _broken(runtime: Runtime, start: int, end: int, has_signal: ColumnElement[bool]) -> Select[Any]:
-    is_open = and_(_E.workflow_id == _W.id, _E.state.in_(OPEN_STEP_STATES))
+    # The range is told of each table, or the database may read all that is open, or every signal.
+    is_open = and_(_E.workflow_id == _W.id, _among(_E.workflow_id, start, end), _E.state.in_(OPEN_STEP_STATES))
     return (
         select(_W.id, _W.state, _E.id.label("execution_id"), _E.state.label("execution_state"))
         .select_from(workflows.outerjoin(step_executions, is_open))
         .where(
-            _W.id > start,
-            _W.id <= end,
+            _among(_W.id, start, end),
             or_(
                 and_(_W.state.in_(RUNNABLE_WORKFLOW_STATES), _E.id.is_(None)),
                 and_(_W.state.in_(ENDED_WORKFLOW_STATES), _E.id.is_not(None)),
@@ -91,6 +89,18 @@ def _broken(runtime: Runtime, start: int, end: int, has_signal: ColumnElement[bo
             ),
         )
         .order_by(_W.id, _E.id)
+    )
+
+
+def _among(workflow_id: ColumnElement[int], start: int, end: int) -> ColumnElement[bool]:
+    return and_(workflow_id > start, workflow_id <= end)
+
+
+def _has_signal(start: int, end: int) -> ColumnElement[bool]:
+    """One that came when nobody could take it, such as between a deploy and its being taken back."""
+    columns = signals.c
+    return exists().where(
+        columns.workflow_id == _W.id, _among(columns.workflow_id, start, end), columns.state == SignalState.PENDING
     )
 
 
