@@ -16,6 +16,7 @@ from flask_geneva.records.tables import step_executions, workflows
 from flask_geneva.testing import perform_next_step
 from tests.engine.flows import Boom, PlainFlow, PlannedFlow, boom, reload, run_job, start, states
 from tests.harness.models import Order, db
+from tests.signals.flows import parked
 
 Plan = dict[str, Callable[..., Any]]
 Ledger = Callable[[Any], list[str]]
@@ -80,9 +81,19 @@ def test_a_second_job_for_an_execution_does_nothing(app: Flask, ledger: Ledger) 
     assert states(reload(workflow)) == [("one", "completed", "success"), ("two", "scheduled", None)]
 
 
-@pytest.mark.parametrize("state", ["in_progress", "failed", "canceled", "skipped", "waiting"])
-def test_a_job_for_an_execution_that_is_not_scheduled_does_nothing(app: Flask, ledger: Ledger, state: str) -> None:
+def test_a_job_for_a_parked_execution_does_nothing(app: Flask, ledger: Ledger) -> None:
     # EXE-07, SIG-41
+    workflow = parked()
+    before = states(workflow)
+
+    run_job(workflow.execution_history[-1].id)
+
+    assert (states(reload(workflow)), before[-1][1]) == (before, "waiting")
+
+
+@pytest.mark.parametrize("state", ["in_progress", "failed", "canceled", "skipped"])
+def test_a_job_for_an_execution_that_is_not_scheduled_does_nothing(app: Flask, ledger: Ledger, state: str) -> None:
+    # EXE-07
     workflow = start()
     execution_id = first_execution(workflow)
     write(step_executions, execution_id, state=state)
