@@ -15,3 +15,5 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_preserve_defaults = True
+# The README and the sample application are no pages here; that each link leads to a file is seen to by a test.
+suppress_warnings = ["myst.xref_missing"]
