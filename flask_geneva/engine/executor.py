@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
 from flask_geneva import events
 from flask_geneva.definition.verdicts import Verdict
 from flask_geneva.engine.attempt import Attempt, run_again
+from flask_geneva.engine.doubt import Doubt
 from flask_geneva.engine.finalization import conclude
-from flask_geneva.engine.outbox import announce_rest_after_commit
+from flask_geneva.engine.outbox import announce_after_commit, announce_rest_after_commit, noted
 from flask_geneva.engine.outgoing_signals import dispatch
 from flask_geneva.engine.performance import fail, perform
 from flask_geneva.engine.preparation import Ended, Start, prepare
@@ -81,8 +81,11 @@ def _begin(run: Run, execution_id: int) -> Attempt | None:
         run.session.rollback()
         logger.warning("There is no step execution #%s any more; its job has nothing to do.", execution_id)
         return None
+    if _came_to_pass(run):
+        return _settle(run)
+    _, execution = pair
     attempt = _advance(run, *pair)
-    _commit(run)
+    _commit(run, execution, attempt)
     return attempt
 
 
@@ -96,7 +99,8 @@ def _end(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     except Exception as error:
         run.session.rollback()
         if is_transient(error):
-            attempt.logger.warning("The database refused the step's commit for now, so it is run again: %s", error)
+            attempt.logger.warning("The step's commit was not answered, or was refused for now: %s", error)
+            attempt.outgoing = []
             second: Verdict = run_again(error)
         else:
             second = fail(run, attempt, error)
@@ -110,19 +114,33 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     dispatch(attempt)
     run.begin()
     pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
+    if _came_to_pass(run):
+        return _settle(run)
     if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
         _fenced(run, attempt)
         return None
     workflow, execution = pair
     follower = conclude(run, workflow, execution, verdict)
-    ending = {"outcome": execution.outcome, "step_state": execution.state, "workflow_state": workflow.state}
+    _tell_end(attempt, verdict, workflow, execution)
     run.save_soon(execution)
     _note_error(run, verdict)
     attempt_ahead = _follow(run, workflow, execution, follower)
     announce_rest_after_commit(run.runtime, run.session, workflow)
-    _commit(run)
-    _tell_end(attempt, verdict, ending)
+    _commit(run, execution, attempt_ahead)
     return attempt_ahead
+
+
+def _came_to_pass(run: Run) -> bool:
+    return run.doubt is not None and run.doubt.came_to_pass(run.session)
+
+
+def _settle(run: Run) -> Attempt | None:
+    """Go on as if the answer to the commit had come."""
+    doubt, run.doubt = run.doubt, None
+    assert doubt is not None
+    run.session.rollback()
+    logger.info("The commit came to pass whose answer was lost; step execution #%s goes on.", doubt.execution.id)
+    return doubt.settle()
 
 
 def _fenced(run: Run, attempt: Attempt) -> None:
@@ -197,15 +215,26 @@ def _note_error(run: Run, verdict: Verdict) -> None:
         run.error_to_report = run.last_error
 
 
-def _commit(run: Run) -> None:
+def _commit(run: Run, execution: ExecutionRow, begun: Attempt | None) -> None:
     """Forget every loaded object and commit: nothing in memory survives between steps, nothing is to be expired."""
     session = run.session
     session.flush()
     session.expunge_all()
+    run.doubt = Doubt(execution, begun, noted(session))
     session.commit()
+    run.doubt = None
 
 
-def _tell_end(attempt: Attempt, verdict: Verdict, ending: dict[str, Any]) -> None:
-    error = getattr(verdict, "error", None)
-    app = attempt.runtime.app
-    events.send(events.step_finished, app, **attempt.facts, **ending, duration=attempt.seconds, exception=error)
+def _tell_end(attempt: Attempt, verdict: Verdict, workflow: WorkflowRow, execution: ExecutionRow) -> None:
+    """Tell of the end once it is committed; ``workflow_state`` is before the next step begins."""
+    announce_after_commit(
+        attempt.runtime,
+        attempt.session,
+        events.step_finished,
+        **attempt.facts,
+        outcome=execution.outcome,
+        step_state=execution.state,
+        workflow_state=workflow.state,
+        duration=attempt.seconds,
+        exception=getattr(verdict, "error", None),
+    )

@@ -38,7 +38,7 @@ class _Note:
 
 
 # None is the transaction itself.
-_Notes = dict[SessionTransaction | None, list[_Note]]
+Notes = dict[SessionTransaction | None, list[_Note]]
 
 
 def listen(sessions: Any) -> None:
@@ -69,24 +69,38 @@ def announce_rest_after_commit(runtime: Runtime, session: Session, workflow: Wor
         announce_after_commit(runtime, session, signal, workflow_id=workflow.id, workflow_class=name)
 
 
-def _note(session: Session, note: _Note) -> None:
-    _notes(session).setdefault(session.get_nested_transaction(), []).append(note)
-
-
-def _notes(session: Session) -> _Notes:
+def noted(session: Session) -> Notes:
     """What is noted, by savepoint: each ends at a cost of its own notes alone, however many there are in all."""
-    notes: _Notes = session.info.setdefault(_NOTES, {})
+    notes: Notes = session.info.setdefault(_NOTES, {})
     return notes
 
 
+def act_on(noted: Notes) -> None:
+    """Send the jobs and announce the events of a transaction that is known to be committed."""
+    notes = [note for each in noted.values() for note in each]
+    requests: dict[int, tuple[Runtime, list[JobRequest]]] = {}
+    for note in notes:
+        if note.request is not None:
+            requests.setdefault(id(note.runtime), (note.runtime, []))[1].append(note.request)
+    for runtime, batch in requests.values():
+        _send(runtime, batch)
+    for note in notes:
+        if note.announce is not None:
+            note.announce()
+
+
+def _note(session: Session, note: _Note) -> None:
+    noted(session).setdefault(session.get_nested_transaction(), []).append(note)
+
+
 def _after_commit(session: Session) -> None:
-    notes = _notes(session)
+    notes = noted(session)
     if not notes:
         return
     released = session.get_nested_transaction()
     if released is None:
         session.info[_NOTES] = {}
-        _act_on([note for each in notes.values() for note in each])
+        act_on(notes)
     elif released in notes:
         parent = released.parent if released.parent is not None and released.parent.nested else None
         notes.setdefault(parent, []).extend(notes.pop(released))
@@ -97,19 +111,7 @@ def _after_transaction_end(session: Session, transaction: SessionTransaction) ->
     if transaction.parent is None:
         session.info[_NOTES] = {}
     elif transaction.nested:
-        _notes(session).pop(transaction, None)
-
-
-def _act_on(notes: list[_Note]) -> None:
-    requests: dict[int, tuple[Runtime, list[JobRequest]]] = {}
-    for note in notes:
-        if note.request is not None:
-            requests.setdefault(id(note.runtime), (note.runtime, []))[1].append(note.request)
-    for runtime, batch in requests.values():
-        _send(runtime, batch)
-    for note in notes:
-        if note.announce is not None:
-            note.announce()
+        noted(session).pop(transaction, None)
 
 
 def _send(runtime: Runtime, batch: list[JobRequest]) -> None:

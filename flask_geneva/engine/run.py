@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
+from flask_geneva.engine.doubt import Doubt
 from flask_geneva.engine.runtime import Runtime
 from flask_geneva.records.saving import Row, save
 
@@ -67,6 +68,8 @@ class Run:
     is_ahead: bool = field(default=False, init=False)
     # What the database refused when the execution was prepared, which is prepared again and ends by that.
     obstacle: Exception | None = field(default=None, init=False)
+    # The commit whose answer has not come.
+    doubt: Doubt | None = field(default=None, init=False)
     _started: float = field(default_factory=time.monotonic, init=False)
     _unsaved: list[Row] = field(default_factory=list, init=False)
 
