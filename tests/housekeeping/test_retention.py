@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -115,6 +116,22 @@ def test_rows_are_deleted_in_bulk(app: Flask, extension: Geneva, db: SQLAlchemy,
         extension.run_housekeeping()
 
     assert sum("DELETE" in entry for entry in traffic.log) == 2
+
+
+@pytest.mark.parametrize("app_config", [{"GENEVA_HOUSEKEEPING_BATCH_SIZE": 7}])
+def test_no_statement_deletes_more_than_a_batch(app: Flask, extension: Geneva, db: SQLAlchemy, counting: Any) -> None:
+    for _ in range(20):
+        ended(days=31)
+    close_executions(db)
+
+    with counting() as traffic:
+        extension.run_housekeeping()
+
+    # Seven, seven and six workflows, each after its execution, and each batch in a transaction of its own.
+    deletes = [place for place, entry in enumerate(traffic.log) if "DELETE" in entry]
+    assert len(deletes) == 6
+    assert all("COMMIT" in traffic.log[first:second] for first, second in itertools.pairwise(deletes))
+    assert ids_in(db) == []
 
 
 @pytest.mark.databases("postgresql", "mariadb", "mysql")
