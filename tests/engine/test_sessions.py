@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from flask_geneva import InvalidStateError, IterableStep, Workflow, resumable_step, step
+from flask_geneva import InvalidStateError, IterableStep, StepTimeout, Workflow, resumable_step, step
 from flask_geneva.engine.runtime import JobRequest
 from flask_geneva.testing import speedrun
-from tests.engine.flows import PLAN, Boom, HandledFlow, PlainFlow, PlannedFlow, reload, start, states
+from tests.engine.flows import PLAN, Boom, HandledFlow, PlainFlow, PlannedFlow, reload, run_job, start, states
 from tests.harness.models import Order, db, write_down, written_down
 
 Plan = dict[str, Callable[..., Any]]
@@ -152,3 +154,32 @@ def test_the_hero_is_found_through_another_session(app: Flask) -> None:
 
         assert isinstance(hero, Order)
         assert hero in session
+
+
+def test_the_connection_of_a_step_that_ran_too_long_is_not_used_again(
+    app: Flask, plan: Plan, ledger: Callable[[Any], list[str]]
+) -> None:
+    # The timeout may have come in the middle of a message to the database.
+    invalidated: list[Any] = []
+
+    def run_too_long(workflow: Any) -> None:
+        db.session.flush()
+        raise StepTimeout("too slow")
+
+    plan["one"] = run_too_long
+    workflow = start(PlainFlow)
+    with listening(db.engine, "invalidate", lambda connection, *_: invalidated.append(connection)):
+        run_job(workflow.execution_history[0].id)
+
+    assert len(invalidated) == 1
+    assert (reload(workflow).state, ledger(workflow)) == ("paused", [])
+
+
+@contextmanager
+def listening(target: Any, name: str, listener: Callable[..., None]) -> Iterator[None]:
+    """Hear of an event of SQLAlchemy's within the block."""
+    event.listen(target, name, listener)
+    try:
+        yield
+    finally:
+        event.remove(target, name, listener)

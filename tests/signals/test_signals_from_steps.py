@@ -287,6 +287,18 @@ def test_a_handlers_signal_is_sent_with_its_verb(app: Flask, ledger: Ledger, pla
     assert (sender.state, ledger(receiver)) == ("paused", ["told go"])
 
 
+def test_a_handlers_signal_takes_nothing_of_what_the_failed_step_sent(app: Flask, ledger: Ledger, plan: Plan) -> None:
+    # SQLite gives the handler's signal the number of the step's, which was rolled back.
+    sender, receiver = pair(HelplessFlow)
+    plan["send"] = lambda workflow: (tell(workflow, "go", "of the step"), boom())
+
+    perform_next_step(sender, raise_errors=False)
+    speedrun(receiver)
+
+    assert [signal.idempotency_key for signal in receiver.signals] == ["help"]
+    assert (sender.state, ledger(receiver)) == ("paused", ["told go"])
+
+
 def test_a_step_that_signals_an_ended_workflow_is_told(app: Flask, plan: Plan) -> None:
     # SIG-19, SIG-20
     sender, receiver = pair()
