@@ -24,7 +24,8 @@ _ADDRESSES = {
         "postgresql+psycopg://postgres@127.0.0.1:5432/postgres",
         "postgresql+psycopg://{user}@127.0.0.1:5432/postgres",
     ),
-    MARIADB: ("mysql+pymysql://root@127.0.0.1:3306/",),
+    # PyMySQL reads all certificates of the system for each connection that may be encrypted: 50 ms of CPU.
+    MARIADB: ("mysql+pymysql://root@127.0.0.1:3306/?ssl_disabled=true",),
     MYSQL: (),
 }
 
