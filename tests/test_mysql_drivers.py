@@ -39,7 +39,9 @@ def database_url(database_url: str, database_kind: str, request: pytest.FixtureR
         pytest.skip(f"the driver {driver} is not installed: pip install mysqlclient, which needs a compiler")
     if dialect == "mariadb" and database_kind == "mysql":
         pytest.skip("this server is MySQL, which SQLAlchemy does not call MariaDB")
-    return make_url(database_url).set(drivername=request.param).render_as_string(hide_password=False)
+    # What the address says beside the server is PyMySQL's own.
+    url = make_url(database_url).set(drivername=request.param, query={})
+    return url.render_as_string(hide_password=False)
 
 
 def create(code: str) -> ByEachDriverFlow:
