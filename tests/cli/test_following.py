@@ -163,7 +163,7 @@ def test_a_terminal_shows_a_bar_that_moves(queueing_app: Flask, workers: Workers
     try:
         output = read_until(terminal, "parked" if total else "capture #")
         follower.send_signal(signal.SIGINT)
-        assert follower.wait(20) == 0
+        assert follower.wait(60) == 0
     finally:
         follower.kill()
         follower.wait()
