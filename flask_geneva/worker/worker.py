@@ -30,6 +30,7 @@ from flask_geneva.worker.liveness import running_key
 from flask_geneva.worker.outages import OutlivesOutages
 from flask_geneva.worker.scheduler import GenevaScheduler
 from flask_geneva.worker.signs_of_life import GivesSignsOfLife
+from flask_geneva.worker.success import ForgetsSuccesses
 from flask_geneva.worker.warming import warm_up
 from flask_geneva.worker.work_horse import (
     DONE,
@@ -47,7 +48,7 @@ else:
     _Worker = object
 
 
-class _InApplication(OutlivesOutages, GivesSignsOfLife, _Worker):
+class _InApplication(OutlivesOutages, GivesSignsOfLife, ForgetsSuccesses, _Worker):
     """Loads one application a process, gives each job a fresh context of it, and brings scheduler and housekeeping."""
 
     application: Flask | None = None
