@@ -8,8 +8,6 @@ import os
 import random
 import signal
 import socket
-import threading
-from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ from flask_geneva.engine.runtime import Runtime
 from flask_geneva.housekeeping.dead_executions import Death
 from flask_geneva.housekeeping.run import recover_job
 from flask_geneva.worker.connections import close_connections, forget_connections
+from flask_geneva.worker.heart import Heart
 from flask_geneva.worker.housekeeper import Housekeeper
 from flask_geneva.worker.job_queue import STEP_FUNCTION
 from flask_geneva.worker.jobs import let_steps_ask, load_application
@@ -55,6 +54,7 @@ class _InApplication(OutlivesOutages, GivesSignsOfLife, ForgetsSuccesses, _Worke
     keeps_house = True
     _housekeeper: Housekeeper | None = None
     _job_in_hand: Job | None = None
+    _beating: Heart | None = None
 
     @property
     def app(self) -> Flask:
@@ -78,6 +78,7 @@ class _InApplication(OutlivesOutages, GivesSignsOfLife, ForgetsSuccesses, _Worke
             return super().work(burst, *arguments, **options)
         finally:
             self._end_housekeeper()
+            self._end_heart()
 
     def run_maintenance_tasks(self) -> None:
         """Also start housekeeping again where its process has died."""
@@ -95,7 +96,7 @@ class _InApplication(OutlivesOutages, GivesSignsOfLife, ForgetsSuccesses, _Worke
 
     def perform_job(self, job: Job, queue: Queue, execution: Execution) -> bool:
         """Perform the job inside the application; leaving the context removes the scoped session."""
-        with self._heart_beats_for(job, execution), self.app.app_context():
+        with self._heart().beating_for(job, execution), self.app.app_context():
             let_steps_ask(lambda: self._stop_requested)
             return super().perform_job(job, queue, execution)
 
@@ -105,20 +106,11 @@ class _InApplication(OutlivesOutages, GivesSignsOfLife, ForgetsSuccesses, _Worke
             self.connection.set(running_key(job.id), self.name, ex=self.job_monitoring_interval + 60)
         super().maintain_heartbeats(job, execution)
 
-    @contextlib.contextmanager
-    def _heart_beats_for(self, job: Job, execution: Execution) -> Iterator[None]:
-        """Beat in the process that runs the job: it may outlive the worker that forked it, or have none above it."""
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(self.job_monitoring_interval):
-                self.maintain_heartbeats(job, execution)
-
-        threading.Thread(target=beat, name="geneva heartbeat", daemon=True).start()
-        try:
-            yield
-        finally:
-            over.set()
+    def _heart(self) -> Heart:
+        """The heart of this process: it may outlive the worker that forked it, or have none above it."""
+        if self._beating is None:
+            self._beating = Heart(self.maintain_heartbeats, self.job_monitoring_interval)
+        return self._beating
 
     def _start_scheduler(self, burst: bool = False, *options: Any, **more: Any) -> None:
         """Start ours in the place of RQ's."""
@@ -134,6 +126,11 @@ class _InApplication(OutlivesOutages, GivesSignsOfLife, ForgetsSuccesses, _Worke
                 scheduler.enqueue_scheduled_jobs()
             finally:
                 scheduler.release_locks()
+
+    def _end_heart(self) -> None:
+        if self._beating is not None:
+            self._beating.stop()
+            self._beating = None
 
     def _end_housekeeper(self) -> None:
         if self._housekeeper is not None:
