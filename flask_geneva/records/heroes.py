@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, inspect, literal_column, select
+from sqlalchemy import ColumnElement, Select, bindparam, inspect, literal_column, select
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import InstanceState, Mapper, Session
 
@@ -62,10 +63,9 @@ def exists(session: Session, hero_type: str, hero_id: str) -> bool:
     model, key = _place(session, hero_type, hero_id)
     mapper: Mapper[Any] = inspect(model)
     parts = key if isinstance(key, tuple) else (key,)
-    where = [column == part for column, part in zip(mapper.primary_key, parts, strict=True)]
-    statement: Select[Any] = select(literal_column("1")).select_from(mapper.local_table).where(*where)
+    parameters = {_parameter(number): part for number, part in enumerate(parts)}
     connection = session.connection(bind_arguments={"mapper": mapper})
-    return connection.execute(statement).first() is not None
+    return connection.execute(_search(mapper), parameters).first() is not None
 
 
 def get(session: Session, hero_type: str, hero_id: str) -> Any | None:
@@ -85,6 +85,19 @@ def _place(session: Session, hero_type: str, hero_id: str) -> tuple[type, Any]:
             f"Import the module that declares it in the application factory, or declare it again."
         )
     return model, _read_key(inspect(model), hero_id)
+
+
+# Made once for each model: every step asks, and to make the statement costs more than to send it.
+@lru_cache(maxsize=256)
+def _search(mapper: Mapper[Any]) -> Select[Any]:
+    where = [
+        column == bindparam(_parameter(number), type_=column.type) for number, column in enumerate(mapper.primary_key)
+    ]
+    return select(literal_column("1")).select_from(mapper.local_table).where(*where)
+
+
+def _parameter(number: int) -> str:
+    return f"key_{number}"
 
 
 def _state_of(hero: object) -> InstanceState[Any]:
