@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from redis import Redis
 from rq import Worker
-from rq.worker import WorkerStatus
+from rq.worker import BaseWorker, WorkerStatus
 
 from flask_geneva import Geneva
 from flask_geneva.worker.running import make_worker
@@ -19,7 +19,9 @@ from tests.harness.workers import WorkerProcess
 from tests.worker.conftest import Meetings
 from tests.worker.workflows import Meeting
 
-FULL_EXPIRY = 480
+A_MINUTE = 60
+# What a worker that waits for a job is given, less what a starved machine may take to look.
+LONG = 480 - A_MINUTE
 
 
 @pytest.fixture
@@ -36,6 +38,10 @@ def worker(queueing_app: Flask) -> GenevaWorker:
 
 def stored_state(redis: Redis, worker: GenevaWorker) -> str:
     return cast("bytes", redis.hget(worker.key, "state")).decode()
+
+
+def expiry(redis: Redis, worker: BaseWorker) -> int:
+    return cast("int", redis.ttl(worker.key))
 
 
 @pytest.mark.parametrize("fork", [(), ("--no-fork",)], ids=["forked", "no-fork"])
@@ -57,29 +63,30 @@ def test_a_worker_is_busy_with_a_job_and_idle_after_it(
 
     eventually(lambda: len(ledger(workflow)) == 3)
     eventually(lambda: Worker.all(connection=redis)[0].get_state() == WorkerStatus.IDLE)
-    assert cast("int", redis.ttl(known.key)) > FULL_EXPIRY - 60
+    assert expiry(redis, known) > LONG
 
 
-def test_a_sign_of_life_is_not_repeated_within_a_second(worker: GenevaWorker, redis: Redis) -> None:
+def test_a_sign_of_life_is_not_repeated_at_once(worker: GenevaWorker, redis: Redis) -> None:
+    worker.repeat_after = 1000.0
     worker.heartbeat()
-    assert redis.ttl(worker.key) == FULL_EXPIRY
+    assert expiry(redis, worker) > LONG
 
-    redis.expire(worker.key, 50)
+    redis.expire(worker.key, A_MINUTE)
     worker.heartbeat()
-    assert redis.ttl(worker.key) == 50
+    assert expiry(redis, worker) <= A_MINUTE
 
     worker.repeat_after = 0.0
     worker.heartbeat()
-    assert redis.ttl(worker.key) == FULL_EXPIRY
+    assert expiry(redis, worker) > LONG
 
 
 def test_each_look_for_a_job_gives_a_sign_of_life(worker: GenevaWorker, redis: Redis) -> None:
     worker.check_for_suspension(burst=True)
-    redis.expire(worker.key, 50)
+    redis.expire(worker.key, A_MINUTE)
 
     worker.check_for_suspension(burst=True)
 
-    assert redis.ttl(worker.key) == FULL_EXPIRY
+    assert expiry(redis, worker) > LONG
 
 
 def test_a_worker_tells_that_it_is_idle_with_the_next_sign_of_life(worker: GenevaWorker, redis: Redis) -> None:
