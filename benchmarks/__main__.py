@@ -13,12 +13,13 @@ from typing import Any
 
 from sqlalchemy import create_engine
 
-from benchmarks import bulk_create, checkpoints, contention, scale, steps, waits, wake_latency
+from benchmarks import bulk_create, checkpoints, contention, scale, starting, steps, waits, wake_latency
 
 Rows = list[dict[str, Any]]
 Measure = Callable[[argparse.Namespace], Rows]
 
 BENCHMARKS: dict[str, tuple[Measure, Callable[[dict[str, Any]], str]]] = {
+    "starting": (lambda asked: starting.measure(asked.database, max(asked.size // 5, 1)), starting.told),
     "steps": (lambda asked: steps.measure(asked.database, asked.redis, asked.size), steps.told),
     "bulk_create": (
         lambda asked: bulk_create.measure(asked.database, asked.redis, asked.size * 200),

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from flask import Flask, current_app
 from flask_sqlalchemy import SQLAlchemy
-from redis import Redis
-from rq import Queue
 from sqlalchemy import Engine
 
 from flask_geneva import config
@@ -30,6 +28,10 @@ from flask_geneva.webhooks.delivery_log import PERISHABLES, register_table
 from flask_geneva.webhooks.sources import AnyHandler, Verifier, WebhookSources
 from flask_geneva.worker.job_queue import RQJobQueue
 from flask_geneva.workflow import Workflow
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from rq import Queue
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ class Geneva:
     def _prepare_database(self, app: Flask, db: SQLAlchemy, settings: config.Settings) -> None:
         engine = _default_engine(app, db)
         register_tables(db.metadata, engine.dialect.name)
-        register_table(db.metadata)
+        register_table(db.metadata, engine.dialect.name)
         if settings.configure_sqlite:
             sqlite.configure(engine)
         missing_schema.listen(engine)
@@ -96,7 +98,8 @@ class Geneva:
     def create_all(self) -> None:
         """Create the library's tables in the current application's database, without Alembic; existing ones stay."""
         db = _state().db
-        tables = [*register_tables(db.metadata, db.engine.dialect.name), register_table(db.metadata)]
+        dialect_name = db.engine.dialect.name
+        tables = [*register_tables(db.metadata, dialect_name), register_table(db.metadata, dialect_name)]
         db.metadata.create_all(db.engine, tables=tables)
 
     def webhook(self, name: str, verifier: Verifier) -> Callable[[AnyHandler], AnyHandler]:

@@ -24,7 +24,7 @@ from flask_geneva.engine.runtime import Runtime, current_runtime
 from flask_geneva.insights.listing import declared_classes
 from flask_geneva.insights.schema import missing_from
 from flask_geneva.migrations.installer import has_history, missing_revisions
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.dialects import MYSQL_DIALECTS
 from flask_geneva.worker.presence import Presence, presence_on
 
 _GAP_LOCKING = ("REPEATABLE READ", "SERIALIZABLE")

@@ -8,12 +8,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from pkgutil import resolve_name
 from typing import Any, TypeVar, cast
 
 import click
 from flask import current_app
 from flask.cli import AppGroup, with_appcontext
-from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from flask_geneva.config import without_password
@@ -86,7 +86,8 @@ def text_of(error: BaseException) -> str:
         return str(error)
     if isinstance(error, DBAPIError):
         return _of_database(error.orig)
-    if isinstance(error, RedisError):
+    # Imported by name: only what runs a command may need it, and every process imports this module.
+    if isinstance(error, resolve_name("redis.exceptions:RedisError")):
         return _of_redis(error)
     logger.debug("The command failed.", exc_info=error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -124,7 +125,7 @@ def _enumerated(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _of_redis(error: RedisError) -> str:
+def _of_redis(error: BaseException) -> str:
     where = ""
     with suppress(RuntimeError, KeyError):
         where = f" at {without_password(current_app.extensions['geneva'].runtime.settings.redis_url)}"

@@ -27,7 +27,7 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, Select, Table, 
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, SessionTransaction
 
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.dialects import MYSQL_DIALECTS
 from flask_geneva.records.saving import AnyRow, Row
 from flask_geneva.records.sqlite import begin_immediate
 from flask_geneva.records.step_execution import ExecutionRow

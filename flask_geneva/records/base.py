@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import BigInteger, DateTime, Dialect, Integer, MetaData, String, Text
-from sqlalchemy.dialects import mysql
+from sqlalchemy import BigInteger, DateTime, Dialect, Integer, LargeBinary, MetaData, String, Text
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-MYSQL_DIALECTS = ("mysql", "mariadb")
+from flask_geneva.records.dialects import with_mysql_variant
 
 NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -32,10 +31,29 @@ class Base(DeclarativeBase):
 
 # SQLite numbers rows by itself only where the key is called INTEGER.
 Key = BigInteger().with_variant(Integer(), "sqlite")
-LongText = Text().with_variant(mysql.MEDIUMTEXT(), *MYSQL_DIALECTS)
 
-# Each type below tells with ``ddl_type`` what it is in the database, in SQLAlchemy's own types: a revision that Alembic
-# generates can name those, while it would not import ours.
+# Each type below tells with ``ddl_type`` what it is in a kind of database, in SQLAlchemy's own types: a revision that
+# Alembic generates can name those, while it would not import ours.
+
+
+class LongText(TypeDecorator[str]):
+    """A text that may be longer than the 64 kB of MySQL's TEXT."""
+
+    impl = Text
+    cache_ok = True
+
+    def ddl_type(self, dialect_name: str) -> TypeEngine[Any]:
+        return with_mysql_variant(Text(), dialect_name, "MEDIUMTEXT")
+
+
+class LongBinary(TypeDecorator[bytes]):
+    """Bytes that may be more than the 64 kB of MySQL's BLOB."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def ddl_type(self, dialect_name: str) -> TypeEngine[Any]:
+        return with_mysql_variant(LargeBinary(), dialect_name, "LONGBLOB")
 
 
 class UTCDateTime(TypeDecorator[datetime]):
@@ -44,12 +62,11 @@ class UTCDateTime(TypeDecorator[datetime]):
     impl = DateTime
     cache_ok = True
 
-    @property
-    def ddl_type(self) -> TypeEngine[Any]:
-        return DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *MYSQL_DIALECTS)
+    def ddl_type(self, dialect_name: str) -> TypeEngine[Any]:
+        return with_mysql_variant(DateTime(timezone=True), dialect_name, "DATETIME", fsp=6)
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return self.ddl_type.dialect_impl(dialect)
+        return self.ddl_type(dialect.name).dialect_impl(dialect)
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
@@ -78,8 +95,7 @@ class StateColumn(TypeDecorator[Member], Generic[Member]):
         super().__init__(32)
         self.members = members
 
-    @property
-    def ddl_type(self) -> TypeEngine[Any]:
+    def ddl_type(self, dialect_name: str) -> TypeEngine[Any]:
         return String(32)
 
     def process_bind_param(self, value: Member | str | None, dialect: Dialect) -> str | None:

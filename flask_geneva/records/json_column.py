@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import JSON, ColumnElement, Dialect, String, Text, cast, type_coerce
-from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql.operators import OperatorType
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from flask_geneva.records.dialects import MYSQL_DIALECTS, jsonb
 from flask_geneva.records.values import to_text
 
 
@@ -35,16 +35,18 @@ class JSONColumn(TypeDecorator[Any]):
         """Tell the ORM that a None that was set is a value, and no column that was left out."""
         return not self.none_as_null
 
-    @property
-    def ddl_type(self) -> TypeEngine[Any]:
-        jsonb = JSONB()
+    def ddl_type(self, dialect_name: str) -> TypeEngine[Any]:
+        if dialect_name in MYSQL_DIALECTS:
+            return JSON()
+        # On SQLite, too: what is developed there may run on PostgreSQL.
+        variant = jsonb()
         # Alembic would write it into a revision as a bare "Text()", which nothing imports there.
-        jsonb.astext_type = None  # type: ignore[assignment]
-        return JSON().with_variant(jsonb, "postgresql")
+        variant.astext_type = None
+        return JSON().with_variant(variant, "postgresql")
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         if dialect.name == "postgresql":
-            return dialect.type_descriptor(JSONB(none_as_null=self.none_as_null))
+            return dialect.type_descriptor(jsonb(none_as_null=self.none_as_null))
         return dialect.type_descriptor(JSON(none_as_null=self.none_as_null))
 
     # The serializers that an app gives to its engine (for decimals, or for speed) would change what is stored and
@@ -62,7 +64,8 @@ class JSONColumn(TypeDecorator[Any]):
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Read jsonb as text, since the drivers of PostgreSQL parse it before SQLAlchemy sees it."""
-        return type_coerce(cast(column, Text), self) if isinstance(self.impl, JSONB) else column
+        is_jsonb = self.impl_instance.__visit_name__ == "JSONB"
+        return type_coerce(cast(column, Text), self) if is_jsonb else column
 
     def _written(self, value: Any) -> str | None:
         if value is None and self.none_as_null:

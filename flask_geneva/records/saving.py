@@ -12,12 +12,11 @@ from datetime import datetime
 from typing import Any, ClassVar, TypeVar, cast
 
 from sqlalchemy import Connection, CursorResult, Insert, Table, Update, bindparam, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.dialects import MYSQL_DIALECTS, insert_with_conflicts
 from flask_geneva.records.joint_writes import Write, can_join, write_jointly
 from flask_geneva.records.savepoints import savepoint
 
@@ -132,7 +131,7 @@ def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
     PostgreSQL and SQLite can be told not to mind, which saves the round trips of a savepoint.
     """
     connection = session.connection()
-    make: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}.get(connection.dialect.name)
+    make = insert_with_conflicts(connection.dialect.name)
     if make is None:
         return _insert_behind_savepoint(session, row, now=now)
     row.change(updated_at=now, created_at=now)

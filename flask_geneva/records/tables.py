@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -22,7 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.elements import conv
 
-from flask_geneva.records.base import MYSQL_DIALECTS, Base, Key, LongText, StateColumn, UTCDateTime
+from flask_geneva.records.base import Base, Key, LongText, StateColumn, UTCDateTime
+from flask_geneva.records.dialects import MYSQL_DIALECTS
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.states import Outcome, PendingRequest, SignalState, StepState, WorkflowState
 
@@ -30,9 +30,12 @@ from flask_geneva.states import Outcome, PendingRequest, SignalState, StepState,
 # collation that does not pad; it has another name on each, and each executes the comment that is meant for it.
 EXACT_COLLATION = "/*!80017 utf8mb4_0900_bin */ /*M!100202 utf8mb4_nopad_bin */"
 
-OPTIONS: dict[str, Any] = {
+# For DDL alone, and given to the copies that are for such a database: SQLAlchemy imports each one that is named here.
+_OPTIONS: dict[str, str | bool] = {
     # Without it SQLite gives the number of a deleted row away again.
     "sqlite_autoincrement": True,
+}
+_MYSQL_OPTIONS: dict[str, str | bool] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
     "mysql_collate": EXACT_COLLATION,
@@ -63,7 +66,6 @@ workflows = Table(
     Index(conv("ix_geneva_workflows_type_state"), "type", "state"),
     Index(conv("ix_geneva_workflows_state_transitioned_at"), "state", "transitioned_at"),
     Index(conv("ix_geneva_workflows_created_at"), "created_at"),
-    **OPTIONS,
 )
 
 step_executions = Table(
@@ -104,7 +106,6 @@ step_executions = Table(
     Index(conv("ix_geneva_step_executions_state_scheduled_for"), "state", "scheduled_for"),
     Index(conv("ix_geneva_step_executions_signal_id"), "signal_id"),
     Index(conv("ix_geneva_step_executions_deadline_at"), "deadline_at"),
-    **OPTIONS,
 )
 
 signals = Table(
@@ -124,7 +125,6 @@ signals = Table(
     Column("updated_at", UTCDateTime, nullable=False),
     Index(conv("uq_geneva_signals_delivery"), "workflow_id", "name", "idempotency_key", unique=True),
     Index(conv("ix_geneva_signals_workflow_id_state"), "workflow_id", "state"),
-    **OPTIONS,
 )
 
 TABLES = (workflows, step_executions, signals)
@@ -179,27 +179,34 @@ def register_tables(metadata: MetaData, dialect_name: str) -> list[Table]:
     The copies are for DDL (``create_all``, Alembic); statements are made of the tables of this module. Copies that were
     made for another kind of database are replaced, for a metadata that serves two applications.
     """
-    mysql = dialect_name in MYSQL_DIALECTS
     registered = [metadata.tables[table.name] for table in TABLES if table.name in metadata.tables]
-    if len(registered) == len(TABLES) and registered[0].info.get("mysql") == mysql:
+    if len(registered) == len(TABLES) and is_made_for(registered[0], dialect_name):
         return registered
     for table in reversed(registered):
         metadata.remove(table)
-    return [_copy(table, metadata, mysql=mysql) for table in TABLES]
+    return [_copy(table, metadata, dialect_name) for table in TABLES]
 
 
-def copy_for_ddl(table: Table, metadata: MetaData) -> Table:
+def is_made_for(copy: Table, dialect_name: str) -> bool:
+    """Whether the copy has the form that this kind of database needs; PostgreSQL and SQLite have the same."""
+    return bool(copy.info.get("mysql") == (dialect_name in MYSQL_DIALECTS))
+
+
+def copy_for_ddl(table: Table, metadata: MetaData, dialect_name: str) -> Table:
     """Copy one of the library's tables to an application's metadata, in types that Alembic can write."""
     with _no_default_schema(metadata):
         copy = table.to_metadata(metadata)
+    copy.info["mysql"] = dialect_name in MYSQL_DIALECTS
+    copy.dialect_kwargs.update(_MYSQL_OPTIONS if copy.info["mysql"] else _OPTIONS)
     for column in copy.columns:
-        column.type = getattr(column.type, "ddl_type", column.type)
+        if hasattr(column.type, "ddl_type"):
+            column.type = column.type.ddl_type(dialect_name)
     return copy
 
 
-def _copy(table: Table, metadata: MetaData, *, mysql: bool) -> Table:
-    copy = copy_for_ddl(table, metadata)
-    copy.info["mysql"] = mysql
+def _copy(table: Table, metadata: MetaData, dialect_name: str) -> Table:
+    copy = copy_for_ddl(table, metadata, dialect_name)
+    mysql = dialect_name in MYSQL_DIALECTS
     if table is not workflows and not mysql:
         _add_foreign_key(copy)
     for unique in UNIQUE_WHERE:

@@ -11,17 +11,16 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table, delete, select
-from sqlalchemy.dialects import mysql
+from sqlalchemy import Column, Index, Integer, MetaData, SmallInteger, String, Table, delete, select
 from sqlalchemy.orm import Session, defer
 from sqlalchemy.sql.elements import conv
 from werkzeug.datastructures import Headers
 
 from flask_geneva.engine.runtime import Perishables
-from flask_geneva.records.base import MYSQL_DIALECTS, Base, Key, StateColumn, UTCDateTime
+from flask_geneva.records.base import Base, Key, LongBinary, StateColumn, UTCDateTime
 from flask_geneva.records.json_column import JSONColumn
 from flask_geneva.records.scalar_values import is_plain
-from flask_geneva.records.tables import OPTIONS, copy_for_ddl
+from flask_geneva.records.tables import copy_for_ddl, is_made_for
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Mapped
@@ -59,13 +58,12 @@ webhook_deliveries = Table(
     Column("received_at", UTCDateTime, nullable=False),
     Column("body_hash", String(64)),
     Column("body_size", Integer),
-    Column("body", LargeBinary().with_variant(mysql.LONGBLOB(), *MYSQL_DIALECTS)),
+    Column("body", LongBinary),
     Column("headers", JSONColumn(none_as_null=True)),
     Column("replay_of_id", Key),
     Index(conv("ix_geneva_webhook_deliveries_received_at"), "received_at"),
     Index(conv("ix_geneva_webhook_deliveries_source_received_at"), "source", "received_at"),
     Index(conv("ix_geneva_webhook_deliveries_outcome_received_at"), "outcome", "received_at"),
-    **OPTIONS,
 )
 
 
@@ -100,10 +98,14 @@ class WebhookDelivery(Base):
         replay_of_id: Mapped[int | None]
 
 
-def register_table(metadata: MetaData) -> Table:
+def register_table(metadata: MetaData, dialect_name: str) -> Table:
     """Make the table known to an application's metadata, for its DDL; a second call changes nothing."""
     known = metadata.tables.get(webhook_deliveries.name)
-    return copy_for_ddl(webhook_deliveries, metadata) if known is None else known
+    if known is not None and is_made_for(known, dialect_name):
+        return known
+    if known is not None:
+        metadata.remove(known)
+    return copy_for_ddl(webhook_deliveries, metadata, dialect_name)
 
 
 def outcome_of(status: int) -> DeliveryOutcome:

@@ -1,20 +1,25 @@
-"""The queue that the engine talks to, on RQ."""
+"""The queue that the engine talks to, on RQ.
+
+RQ and redis-py take as long to import as the library itself, and many processes of an application never send a job: so
+they are imported when the queue is first used.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
-from urllib.parse import SplitResult, unquote, urlsplit
-
-from redis import ConnectionPool, Redis
-from redis.sentinel import Sentinel
-from rq import Queue
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, cast
 
 from flask_geneva.config import Settings
 from flask_geneva.engine.runtime import JobRequest, Liveness
-from flask_geneva.worker.liveness import liveness_of
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from rq import Queue
+
+    _Inquiry = Callable[[Redis, Sequence[str]], Mapping[str, Liveness]]
 
 STEP_FUNCTION = "flask_geneva.worker.jobs.perform_step"
 
@@ -28,13 +33,15 @@ class RQJobQueue:
     @cached_property
     def redis(self) -> Redis:
         """The connection, made of the URL; RQ needs undecoded answers, so ``decode_responses`` is taken out."""
+        connect: Callable[[str], Redis] = resolve_name("flask_geneva.worker.redis_urls:connect")
         return connect(self._settings.redis_url)
 
     def rq_queue(self, name: str | None = None) -> Queue:
         """Return the queue of that name, or the default one."""
         timeout = self._settings.job_timeout
         default_timeout = -1 if timeout is None else math.ceil(timeout.total_seconds())
-        return Queue(name or self._settings.queue, connection=self.redis, default_timeout=default_timeout)
+        make: type[Queue] = resolve_name("rq:Queue")
+        return make(name or self._settings.queue, connection=self.redis, default_timeout=default_timeout)
 
     def enqueue(self, requests: Sequence[JobRequest]) -> None:
         """Send all jobs in one round trip."""
@@ -51,6 +58,7 @@ class RQJobQueue:
 
     def liveness(self, job_ids: Sequence[str]) -> Mapping[str, Liveness]:
         """Say of each job what became of it."""
+        liveness_of: _Inquiry = resolve_name("flask_geneva.worker.liveness:liveness_of")
         return liveness_of(self.redis, job_ids)
 
     def bookmark(self, name: str) -> int:
@@ -80,27 +88,3 @@ class RQJobQueue:
         # RQ rounds down to a whole second, and would start the job early. Its scheduler looks at whole seconds, and
         # starts this one late, ours at the moment itself.
         pipeline.zadd(queue.scheduled_job_registry.key, {job.id: request.due.timestamp()})
-
-
-def connect(url: str) -> Redis:
-    """Make a connection of a ``redis://``, ``rediss://``, ``unix://`` or
-    ``sentinel://[password@]host:port,host:port/service[/db]`` URL; it is opened when it is used.
-    """
-    parts = urlsplit(url)
-    if parts.scheme == "sentinel":
-        return _connect_by_sentinel(parts)
-    pool = ConnectionPool.from_url(url)
-    pool.connection_kwargs.pop("decode_responses", None)
-    return Redis(connection_pool=pool)
-
-
-def _connect_by_sentinel(parts: SplitResult) -> Redis:
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    password = unquote(credentials.rpartition(":")[2]) or None
-    addresses = [
-        (host or "localhost", int(port or 26379)) for host, _, port in (h.partition(":") for h in hosts.split(","))
-    ]
-    service, _, database = parts.path.strip("/").partition("/")
-    sentinel = Sentinel(addresses)
-    master: Redis = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password)
-    return master

@@ -16,7 +16,7 @@ from rq import Worker
 from rq.scheduler import RQScheduler
 
 from flask_geneva import Geneva, Workflow, step
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.dialects import MYSQL_DIALECTS
 from tests.cli.conftest import Cli, commands_of
 from tests.harness.apps import make_app
 from tests.harness.models import db

@@ -11,6 +11,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from flask_geneva import Geneva
 
+# With RQ they would be imported at a page's first job; what pages say of a moment later allows for no such pause.
+from flask_geneva.worker import liveness, redis_urls  # noqa: F401
+
 
 class Base(DeclarativeBase):
     """The base of the models."""

@@ -9,7 +9,7 @@ from flask import Flask
 from sqlalchemy import Connection, select, text, update
 from sqlalchemy.exc import OperationalError
 
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.dialects import MYSQL_DIALECTS
 from flask_geneva.records.savepoints import savepoint
 from tests.harness.models import Order, db
 from tests.harness.waiting import eventually

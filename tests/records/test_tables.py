@@ -43,6 +43,14 @@ def test_uniqueness_within_a_condition_is_a_partial_index_where_there_are_such(d
     assert "GENERATED" not in text
 
 
+@pytest.mark.parametrize("developed_on", ["sqlite", "postgresql"])
+def test_what_is_developed_on_sqlite_has_binary_json_on_postgresql(developed_on: str) -> None:
+    metadata = MetaData()
+    register_tables(metadata, developed_on)
+
+    assert "payload JSONB NOT NULL" in definitions(metadata, "postgresql")
+
+
 @pytest.mark.parametrize("dialect_name", ["mysql", "mariadb"])
 def test_uniqueness_within_a_condition_is_a_generated_column_elsewhere(dialect_name: str) -> None:
     # DBS-06
@@ -53,6 +61,8 @@ def test_uniqueness_within_a_condition_is_a_generated_column_elsewhere(dialect_n
 
     assert "one_active_slot SMALLINT GENERATED ALWAYS AS (CASE WHEN state IN" in text
     assert "(workflow_id, one_active_slot)" in text
+    assert "error_message MEDIUMTEXT" in text
+    assert "created_at DATETIME(6) NOT NULL" in text
     assert text.count("COLLATE /*!80017 utf8mb4_0900_bin */ /*M!100202 utf8mb4_nopad_bin */") == len(NAMES)
 
 
@@ -65,6 +75,15 @@ def test_a_metadata_that_serves_two_kinds_of_database_is_right_for_the_last_one(
 
     register_tables(metadata, "postgresql")
     assert "GENERATED" not in definitions(metadata, "postgresql")
+
+
+def test_sqlite_never_gives_a_number_away_twice_whoever_was_first() -> None:
+    metadata = MetaData()
+
+    register_tables(metadata, "postgresql")
+    register_tables(metadata, "sqlite")
+
+    assert definitions(metadata, "sqlite").count("AUTOINCREMENT") == len(NAMES)
 
 
 def test_the_tables_stay_out_of_the_schema_of_the_application() -> None:

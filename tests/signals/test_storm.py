@@ -14,7 +14,7 @@ from flask import Flask
 from sqlalchemy import func, select
 
 from flask_geneva import Signal, SignalState, Workflow, step
-from flask_geneva.records.base import MYSQL_DIALECTS
+from flask_geneva.records.dialects import MYSQL_DIALECTS
 from tests.harness.models import LedgerEntry, Order, db, write_down
 from tests.harness.waiting import eventually
 from tests.harness.workers import ROOT, Workers

@@ -5,6 +5,7 @@ from importlib import import_module
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import MetaData, create_engine, inspect
+from sqlalchemy.dialects import mysql
 
 from flask_geneva.webhooks.delivery_log import register_table
 
@@ -21,7 +22,7 @@ def described(connection):
 
 def test_the_revision_makes_the_table_that_the_model_describes(blank_database_url):
     engine = create_engine(blank_database_url)
-    table = register_table(MetaData())
+    table = register_table(MetaData(), engine.dialect.name)
 
     with engine.begin() as connection:
         table.create(connection)
@@ -39,6 +40,19 @@ def test_the_revision_makes_the_table_that_the_model_describes(blank_database_ur
 def test_the_table_stays_out_of_the_schema_of_the_application():
     metadata = MetaData(schema="shop")
 
-    assert register_table(metadata).schema is None
-    assert register_table(metadata) is register_table(metadata)
+    table = register_table(metadata, "postgresql")
+
+    assert table.schema is None
+    assert register_table(metadata, "sqlite") is table
     assert metadata.schema == "shop"
+
+
+def test_a_metadata_that_serves_two_kinds_of_database_is_right_for_the_last_one():
+    metadata = MetaData()
+    register_table(metadata, "sqlite")
+
+    table = register_table(metadata, "mysql")
+
+    assert metadata.tables[table.name] is table
+    assert str(table.c.body.type.compile(mysql.dialect())) == "LONGBLOB"
+    assert str(table.c.received_at.type.compile(mysql.dialect())) == "DATETIME(6)"
