@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import inspect
+from sqlalchemy import Table, inspect
 from sqlalchemy.orm import Mapper, Session, make_transient_to_detached
 from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.orm.util import identity_key
@@ -56,5 +58,12 @@ def refresh_from(instance: object, row: Row) -> None:
 
 
 def _attributes(mapper: Mapper[Any], row: Row) -> dict[str, Any]:
-    columns = row.table.c
-    return {mapper.get_property_by_column(columns[key]).key: value for key, value in row.values().items()}
+    names = _names(mapper, row.table)
+    return {names[key]: value for key, value in row.values().items()}
+
+
+# A class has one for as long as it is mapped.
+@lru_cache(maxsize=256)
+def _names(mapper: Mapper[Any], table: Table) -> Mapping[str, str]:
+    """How the mapped class calls the columns of the table."""
+    return {key: mapper.get_property_by_column(column).key for key, column in table.c.items()}

@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
+from flask_geneva.records.bulk_insertion import can_insert_in_bulk, insert_in_bulk
 from flask_geneva.records.dialects import MYSQL_DIALECTS, insert_with_conflicts
 from flask_geneva.records.joint_writes import Write, can_join, write_jointly
 from flask_geneva.records.savepoints import savepoint
@@ -29,7 +30,8 @@ class Row:
     """One row of a table with the changes that are not stored yet."""
 
     table: ClassVar[Table]
-    # Made once: building a statement costs as much as sending it.
+    # Made once: to ask a table for its columns, or to build a statement, costs as much as what it is done for.
+    _keys: ClassVar[tuple[str, ...]]
     _insertion: ClassVar[Insert]
     _insertion_of_many: ClassVar[ReturningInsert[Any]]
     _guarded_update: ClassVar[Update]
@@ -38,6 +40,7 @@ class Row:
 
     def __init_subclass__(cls) -> None:
         columns = cls.table.c
+        cls._keys = tuple(columns.keys())
         cls._insertion = insert(cls.table)
         cls._insertion_of_many = insert(cls.table).returning(columns.id, sort_by_parameter_order=True)
         guard = (columns.id == bindparam("row_id"), columns.state == bindparam("row_state"))
@@ -66,7 +69,7 @@ class Row:
     def values(self) -> dict[str, Any]:
         """Every column that is known, by attribute name."""
         known = self.__dict__
-        return {key: known[key] for key in self.table.c.keys() if key in known}  # noqa: SIM118
+        return {key: known[key] for key in self._keys if key in known}
 
 
 def by_primary_key(statement: Update) -> Update:
@@ -84,7 +87,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 def draft(kind: type[AnyRow], **columns: Any) -> AnyRow:
     """Return a row that is yet to be inserted; columns that are not named are NULL."""
-    row = kind(dict.fromkeys(kind.table.c.keys()))
+    row = kind(dict.fromkeys(kind._keys))
     row.change(**columns)
     return row
 
@@ -119,10 +122,8 @@ def insert_all(session: Session, rows: Sequence[Row], *, now: datetime) -> None:
         return
     for row in rows:
         row.change(updated_at=now, created_at=now)
-    if rows:
-        keys = connection.execute(rows[0]._insertion_of_many, [row._changes for row in rows]).scalars()
-        for row, key in zip(rows, keys, strict=True):
-            row._was_stored(key)
+    for row, key in zip(rows, _insert_many(connection, rows), strict=True):
+        row._was_stored(key)
 
 
 def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
@@ -156,6 +157,15 @@ def _write(row: Row) -> Write:
     if row.is_draft:
         return Write(row.table, row._changes)
     return Write(row.table, row._changes, row.__dict__["id"], row._stored_state)
+
+
+def _insert_many(connection: Connection, rows: Sequence[Row]) -> Iterable[int]:
+    if not rows:
+        return []
+    values = [row._changes for row in rows]
+    if can_insert_in_bulk(connection):
+        return insert_in_bulk(connection, rows[0].table, values)
+    return connection.execute(rows[0]._insertion_of_many, values).scalars()
 
 
 def _insert(connection: Connection, row: Row) -> int | None:
