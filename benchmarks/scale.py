@@ -98,6 +98,12 @@ def page_by_age(scene: Scene) -> None:
     page_of(db.session(), Selection(created_before=current_runtime().now() - timedelta(days=14.5)))
 
 
+def next_page_by_age(scene: Scene) -> None:
+    """Read a page of the same that begins in their midst."""
+    older = Selection(created_before=current_runtime().now() - timedelta(days=14.5))
+    page_of(db.session(), older, before_id=scene.size // 4)
+
+
 def page_by_hero(scene: Scene) -> None:
     """Read a page of one hero's workflows."""
     page_of(db.session(), Selection(hero=f"Parcel:{scene.size // 2}"))
@@ -122,6 +128,11 @@ def timeline(scene: Scene) -> None:
 def gauges(scene: Scene) -> None:
     """Count everything."""
     read_gauges(db.session(), current_runtime())
+
+
+def count_bare(scene: Scene) -> None:
+    """Count the workflows as the database does it by itself: what counting takes at least."""
+    db.session.execute(text("SELECT count(*) FROM geneva_workflows"))
 
 
 def check_code(scene: Scene) -> None:
@@ -153,6 +164,8 @@ WORK: dict[str, Callable[[Scene], object]] = {
     "list: older than half of them": page_by_age,
     "list: newer than all but 200": newest,
     "show: the whole timeline": timeline,
+    "list: older than half of them, next page": next_page_by_age,
+    "bare: SELECT count(*) of all workflows": count_bare,
     "gauges": gauges,
     "check": check_code,
     "housekeeping: a run that finds nothing": housekeeping,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import time_machine
 from flask import Flask
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from flask_geneva import Workflow, removed_step, step
 from flask_geneva.engine.runtime import Runtime
@@ -86,6 +86,26 @@ def test_a_page_begins_where_the_one_before_ended(brew: Callable[..., Any]) -> N
     second = page_of(db.session(), Selection(), before_id=first[-1].id, limit=2)
 
     assert [each.id for each in first + second] == ids[:0:-1]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_pages_of_old_ones_go_by_the_moment_of_their_creation(brew: Callable[..., Any], is_deleted: bool) -> None:
+    now = datetime.now(UTC)
+    brewed = [brew() for _ in range(6)]
+    for workflow, days in zip(brewed, (9, 8, 8, 8, 7, 0), strict=True):
+        move(workflow, created_at=now - timedelta(days=days))
+    ids = [workflow.id for workflow in brewed]
+    selection = Selection(created_before=now - timedelta(days=1))
+
+    first = page_of(db.session(), selection, limit=2)
+    if is_deleted:
+        db.session.execute(delete(step_executions).where(step_executions.c.workflow_id == first[-1].id))
+        db.session.execute(delete(workflows).where(workflows.c.id == first[-1].id))
+        db.session.commit()
+    second = page_of(db.session(), selection, before_id=first[-1].id, limit=2)
+    third = page_of(db.session(), selection, before_id=second[-1].id, limit=2)
+
+    assert [each.id for each in first + second + third] == ids[4::-1]
 
 
 def test_a_page_costs_the_same_whatever_it_holds(brew: Callable[..., Any], counting: Callable[[], Any]) -> None:

@@ -93,9 +93,12 @@ def page_of(
     session: Session, selection: Selection, *, before_id: int | None = None, limit: int | None = 50
 ) -> list[Standing]:
     """Read a page of workflows, newest first; the next page is what is before the last one's id."""
-    statement = select(workflows).where(*selection.conditions).order_by(_W.id.desc()).limit(limit)
+    # In the order of the ids a list of old ones would pass over all that are newer.
+    by_id = selection.created_before is None
+    statement = select(workflows).where(*selection.conditions).limit(limit)
+    statement = statement.order_by(_W.id.desc()) if by_id else statement.order_by(_W.created_at.desc(), _W.id.desc())
     if before_id is not None:
-        statement = statement.where(_W.id < before_id)
+        statement = statement.where(_W.id < before_id if by_id else _created_before(before_id))
     rows = session.execute(statement).all()
     attempts = _newest_attempts(session, [row.id for row in rows])
     return [_standing(row, attempts.get(row.id)) for row in rows]
@@ -193,6 +196,16 @@ def _standing(row: Row[Any], attempt: Row[Any] | None) -> Standing:
         error_class_name=attempt.error_class_name,
         error_message=attempt.error_message,
     )
+
+
+def _created_before(workflow_id: int) -> ColumnElement[bool]:
+    """Created before that workflow, or at the same moment and with a smaller id.
+
+    Where retention has deleted it meanwhile, its moment is that of the next one.
+    """
+    moments = select(_W.created_at).where(_W.id <= workflow_id).order_by(_W.id.desc()).limit(1)
+    moment = moments.correlate(None).scalar_subquery()
+    return and_(_W.created_at <= moment, or_(_W.created_at < moment, _W.id < workflow_id))
 
 
 def _of_hero(text: str) -> ColumnElement[bool]:
