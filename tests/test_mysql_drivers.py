@@ -39,8 +39,8 @@ def database_url(database_url: str, database_kind: str, request: pytest.FixtureR
         pytest.skip(f"the driver {driver} is not installed: pip install mysqlclient, which needs a compiler")
     if dialect == "mariadb" and database_kind == "mysql":
         pytest.skip("this server is MySQL, which SQLAlchemy does not call MariaDB")
-    # What the address says beside the server is PyMySQL's own.
-    url = make_url(database_url).set(drivername=request.param, query={})
+    # PyMySQL's own.
+    url = make_url(database_url).difference_update_query(["ssl_disabled"]).set(drivername=request.param)
     return url.render_as_string(hide_password=False)
 
 
