@@ -308,7 +308,7 @@ def test_in_a_list_the_smallest_explicit_cap_counts_for_all(members: Any, cap: i
 
 
 def test_a_class_level_policy_has_its_own_cap() -> None:
-    # EXC-32, B-19
+    # EXC-32, B-19, DEF-50
     policies = [reattempt(KeyError, max_reattempts=10), reattempt(OSError, max_reattempts=3), reattempt()]
 
     caps = [applied(error, workflow_class=policies).cap for error in (KeyError(), OSError(), ValueError())]

@@ -109,7 +109,7 @@ def test_a_step_that_is_to_be_skipped_when_it_is_woken_is_skipped(app: Flask, le
 
 
 def test_a_parked_step_does_not_notice_conditions(app: Flask) -> None:
-    # SIG-82, B-44
+    # SIG-82, B-44, PRE-22
     workflow = parked()
 
     change_hero(workflow, withdrawn=True, reviewed=True)
