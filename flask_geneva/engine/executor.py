@@ -41,7 +41,7 @@ def execute(run: Run, execution_id: int) -> None:
 
 def _execute(run: Run, execution_id: int) -> None:
     try:
-        attempt = retry_transient(run.session, lambda: _begin(run, execution_id))
+        attempt = _begin_twice(run, execution_id)
     except (DBAPIError, MigrationMissing) as error:
         if is_transient(error):
             raise
@@ -60,6 +60,19 @@ def end_from_outside(run: Run, workflow: WorkflowRow, execution: ExecutionRow, v
     run.save_soon(execution)
     _leave(run, workflow, follower)
     announce_rest_after_commit(run.runtime, run.session, workflow)
+
+
+def _begin_twice(run: Run, execution_id: int) -> Attempt | None:
+    """Begin, and once more where the database lacks what it had: the next connection knows that, and may do without."""
+
+    def begin() -> Attempt | None:
+        return _begin(run, execution_id)
+
+    try:
+        return retry_transient(run.session, begin)
+    except MigrationMissing:
+        run.session.rollback()
+        return retry_transient(run.session, begin)
 
 
 def _begin_with(run: Run, execution_id: int, error: DBAPIError | MigrationMissing) -> Attempt | None:

@@ -20,7 +20,9 @@ from flask_geneva.engine.transactions import Pair, is_spent_by, is_transient, tr
 from flask_geneva.errors import DeadlineExceeded, MigrationMissing, StepNotDefinedError, WorkflowNotDefinedError
 from flask_geneva.logs import logger_for
 from flask_geneva.records import heroes
+from flask_geneva.records.later_columns import refuse_lacking
 from flask_geneva.records.step_execution import ExecutionRow
+from flask_geneva.records.tables import RESUMABLE_COLUMNS, SIGNAL_COLUMNS
 from flask_geneva.records.transitions import move_execution
 from flask_geneva.records.workflow_row import WorkflowRow
 from flask_geneva.states import RUNNABLE_WORKFLOW_STATES, Outcome, StepState
@@ -89,6 +91,18 @@ def _with_definition(run: Run, workflow: WorkflowRow, execution: ExecutionRow) -
     if step.removed:
         attempt.logger.info("The step was removed, so it is skipped.")
         return Ended(Skipped(), attempt)
+    return _by_columns(run, attempt)
+
+
+def _by_columns(run: Run, attempt: Attempt) -> Decision:
+    """Begin no step that the database could not hold: what its kind needs came with a later revision."""
+    try:
+        if attempt.step.resumable:
+            refuse_lacking(run.session.connection(), *RESUMABLE_COLUMNS)
+        if attempt.step.waits_for_signal:
+            refuse_lacking(run.session.connection(), *SIGNAL_COLUMNS)
+    except MigrationMissing as missing:
+        return _by_policy(run, attempt, missing)
     return _by_conditions(run, attempt)
 
 

@@ -27,6 +27,7 @@ from flask_geneva.engine.transactions import (
     trial,
 )
 from flask_geneva.records.instances import instance_of, show
+from flask_geneva.records.later_columns import lacks
 from flask_geneva.records.saving import save
 from flask_geneva.records.signal import Signal, SignalRow
 from flask_geneva.records.step_execution import ExecutionRow, StepExecution
@@ -123,6 +124,10 @@ def announce(runtime: Runtime, session: Session, workflow: WorkflowRow, signal: 
 
 def held_signal_id(session: Session, workflow_id: int, step_name: str) -> int | None:
     """Return the signal that an earlier attempt at the step was given and did not finish with."""
+    connection = session.connection()
+    if lacks(connection, step_executions.c.signal_id):
+        # There may be no table of signals either.
+        return None
     statement = (
         select(signals.c.id, signals.c.state)
         .join(step_executions, step_executions.c.signal_id == signals.c.id)
@@ -131,7 +136,7 @@ def held_signal_id(session: Session, workflow_id: int, step_name: str) -> int | 
         .limit(1)
     )
     statement = current_of_workflow(session, statement, step_executions)
-    row = session.connection().execute(statement).one_or_none()
+    row = connection.execute(statement).one_or_none()
     return row.id if row is not None and row.state is SignalState.CLAIMED else None
 
 

@@ -91,7 +91,12 @@ def _of_workflows(sweep: Sweep, table: Table, workflow_ids: Sequence[int], field
     last_id = 0
     while True:
         where = (table.c.workflow_id.in_(workflow_ids), table.c.id > last_id)
-        rows = sweep.read(select(table.c.id).where(*where).order_by(table.c.id).limit(size))
+        try:
+            rows = sweep.read(select(table.c.id).where(*where).order_by(table.c.id).limit(size))
+        except MigrationMissing:
+            # Where there is no such table yet, the workflows have no rows in it.
+            sweep.session.rollback()
+            return
         if rows:
             yield _delete(sweep, table, [row.id for row in rows], field)
             last_id = rows[-1].id

@@ -10,8 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from flask_geneva.insights.listing import LARGEST_ID
+from flask_geneva.records.later_columns import lacks
 from flask_geneva.records.signal import Signal
 from flask_geneva.records.step_execution import StepExecution
+from flask_geneva.records.tables import step_executions
 from flask_geneva.workflow import Workflow
 
 
@@ -37,6 +39,14 @@ def timeline_of(session: Session, workflow_id: int) -> Timeline | None:
     workflow = session.get(Workflow, workflow_id, populate_existing=True)
     if workflow is None:
         return None
+    return Timeline(
+        workflow=workflow, executions=workflow.execution_history, signals=_signals_of(session, workflow_id)
+    )
+
+
+def _signals_of(session: Session, workflow_id: int) -> Sequence[Signal]:
+    if lacks(session.connection(), step_executions.c.signal_id):
+        # The table of signals came with the column.
+        return ()
     statement = select(Signal).where(Signal.workflow_id == workflow_id).order_by(Signal.id)
-    signals = session.execute(statement.execution_options(populate_existing=True)).scalars().all()
-    return Timeline(workflow=workflow, executions=workflow.execution_history, signals=signals)
+    return session.execute(statement.execution_options(populate_existing=True)).scalars().all()

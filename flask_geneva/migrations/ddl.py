@@ -5,6 +5,7 @@ Revisions in applications import this module for ever: add to it, and change not
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -91,6 +92,26 @@ def has_table(name: str) -> bool:
     if op.get_context().as_sql:
         return False
     return sa.inspect(op.get_bind()).has_table(name)
+
+
+def add_column(table: str, column: sa.Column[Any]) -> None:
+    """Add the column where it is not there yet; no table is copied for it, on SQLite either."""
+    if op.get_context().as_sql or column.name not in _names(_inspector().get_columns(table)):
+        op.add_column(table, column)
+
+
+def create_index(name: str, table: str, columns: list[str]) -> None:
+    """Create the index where it is not there yet."""
+    if op.get_context().as_sql or name not in _names(_inspector().get_indexes(table)):
+        op.create_index(op.f(name), table, columns)
+
+
+def _inspector() -> sa.Inspector:
+    return sa.inspect(op.get_bind())
+
+
+def _names(found: Iterable[Any]) -> set[str]:
+    return {each["name"] for each in found}
 
 
 def _on_mysql() -> bool:

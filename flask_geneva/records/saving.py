@@ -19,6 +19,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from flask_geneva.records.bulk_insertion import can_insert_in_bulk, insert_in_bulk
 from flask_geneva.records.dialects import MYSQL_DIALECTS, insert_with_conflicts
 from flask_geneva.records.joint_writes import Write, can_join, write_jointly
+from flask_geneva.records.later_columns import storable
 from flask_geneva.records.savepoints import savepoint
 
 
@@ -96,6 +97,7 @@ def save(session: Session, *rows: Row | None, now: datetime) -> None:
     """Insert or update each row that has changes, in one round trip where the database can.
 
     :raises StaleRow: where one was moved; the transaction is to be rolled back then.
+    :raises MigrationMissing: for a value of a column that the database lacks; nothing was written.
     """
     changed = [row for row in rows if row is not None and row._changes]
     if not changed:
@@ -103,11 +105,12 @@ def save(session: Session, *rows: Row | None, now: datetime) -> None:
     for row in changed:
         row.change(updated_at=now, **({"created_at": now} if row.is_draft else {}))
     connection = session.connection()
+    writes = [_write(connection, row) for row in changed]
     identities: Iterable[int | None]
-    if len(changed) > 1 and can_join(connection):
-        identities = write_jointly(connection, [_write(row) for row in changed])
+    if len(writes) > 1 and can_join(connection):
+        identities = write_jointly(connection, writes)
     else:
-        identities = (_insert(connection, row) if row.is_draft else _update(connection, row) for row in changed)
+        identities = (_carry_out(connection, type(row), write) for row, write in zip(changed, writes, strict=True))
     for row, identity in zip(changed, identities, strict=True):
         if identity is None:
             raise StaleRow(f"{row.table.name} #{row.__dict__['id']} is not '{row._stored_state}' any more")
@@ -137,7 +140,8 @@ def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
         return _insert_behind_savepoint(session, row, now=now)
     row.change(updated_at=now, created_at=now)
     statement = make(row.table).on_conflict_do_nothing().returning(row.table.c.id)
-    identity = connection.execute(statement, row._changes).scalar_one_or_none()
+    values = storable(connection, row.table, row._changes)
+    identity = connection.execute(statement, values).scalar_one_or_none()
     if identity is None:
         return False
     row._was_stored(identity)
@@ -153,29 +157,25 @@ def _insert_behind_savepoint(session: Session, row: Row, *, now: datetime) -> bo
     return True
 
 
-def _write(row: Row) -> Write:
-    if row.is_draft:
-        return Write(row.table, row._changes)
-    return Write(row.table, row._changes, row.__dict__["id"], row._stored_state)
+def _write(connection: Connection, row: Row) -> Write:
+    values = storable(connection, row.table, row._changes)
+    return Write(row.table, values) if row.is_draft else Write(row.table, values, row.__dict__["id"], row._stored_state)
 
 
 def _insert_many(connection: Connection, rows: Sequence[Row]) -> Iterable[int]:
     if not rows:
         return []
-    values = [row._changes for row in rows]
+    values = [storable(connection, row.table, row._changes) for row in rows]
     if can_insert_in_bulk(connection):
         return insert_in_bulk(connection, rows[0].table, values)
     return connection.execute(rows[0]._insertion_of_many, values).scalars()
 
 
-def _insert(connection: Connection, row: Row) -> int | None:
-    result = cast("CursorResult[Any]", connection.execute(row._insertion, row._changes))
-    identity: int | None = cast("Any", result.inserted_primary_key)[0]
-    return identity
-
-
-def _update(connection: Connection, row: Row) -> int | None:
-    identity: int = row.__dict__["id"]
-    parameters = {"row_id": identity, "row_state": row._stored_state, **row._changes}
-    result = cast("CursorResult[Any]", connection.execute(row._guarded_update, parameters))
-    return identity if result.rowcount == 1 else None
+def _carry_out(connection: Connection, kind: type[Row], write: Write) -> int | None:
+    if write.identity is None:
+        result = cast("CursorResult[Any]", connection.execute(kind._insertion, write.values))
+        identity: int | None = cast("Any", result.inserted_primary_key)[0]
+        return identity
+    parameters = {"row_id": write.identity, "row_state": write.state, **write.values}
+    result = cast("CursorResult[Any]", connection.execute(kind._guarded_update, parameters))
+    return write.identity if result.rowcount == 1 else None

@@ -24,6 +24,7 @@ from sqlalchemy.sql.elements import conv
 from flask_geneva.records.base import Base, Key, LongText, StateColumn, UTCDateTime
 from flask_geneva.records.dialects import MYSQL_DIALECTS
 from flask_geneva.records.json_column import JSONColumn
+from flask_geneva.records.later_columns import LaterColumn
 from flask_geneva.states import Outcome, PendingRequest, SignalState, StepState, WorkflowState
 
 # Strings compare by case, accents and trailing spaces on every database. On MySQL and MariaDB that takes a binary
@@ -83,22 +84,22 @@ step_executions = Table(
     Column("failed_at", UTCDateTime),
     Column("canceled_at", UTCDateTime),
     Column("skipped_at", UTCDateTime),
-    Column("waiting_since", UTCDateTime),
-    Column("deadline_at", UTCDateTime),
+    LaterColumn("waiting_since", UTCDateTime),
+    LaterColumn("deadline_at", UTCDateTime),
     Column("error_class_name", String(255)),
     Column("error_message", LongText),
     Column("error_backtrace", LongText),
     Column("job_id", String(64)),
-    Column("continues_from_id", Key),
-    Column("signal_id", Key),
-    Column("cursor_value", JSONColumn(none_as_null=True)),
-    Column("completed_iterations", Integer, nullable=False, default=0),
-    Column("iteration_total", Key),
+    LaterColumn("continues_from_id", Key),
+    LaterColumn("signal_id", Key),
+    LaterColumn("cursor_value", JSONColumn(none_as_null=True)),
+    LaterColumn("completed_iterations", Integer, nullable=False, server_default=text("0")),
+    LaterColumn("iteration_total", Key),
     # By the whole chain of executions, for people: where checkpoints are few they do not say how far the step is.
-    Column("items_done", Key),
+    LaterColumn("items_done", Key),
     Column("error_reattempts", Integer, nullable=False, default=0),
     Column("death_reattempts", Integer, nullable=False, default=0),
-    Column("stalled_runs", Integer, nullable=False, default=0),
+    LaterColumn("stalled_runs", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     Column("metadata", JSONColumn(none_as_null=True), key="details"),
@@ -107,6 +108,18 @@ step_executions = Table(
     Index(conv("ix_geneva_step_executions_signal_id"), "signal_id"),
     Index(conv("ix_geneva_step_executions_deadline_at"), "deadline_at"),
 )
+
+_E = step_executions.c
+# What each of the later revisions has brought.
+RESUMABLE_COLUMNS = (
+    _E.continues_from_id,
+    _E.cursor_value,
+    _E.completed_iterations,
+    _E.iteration_total,
+    _E.items_done,
+    _E.stalled_runs,
+)
+SIGNAL_COLUMNS = (_E.signal_id, _E.waiting_since, _E.deadline_at)
 
 signals = Table(
     "geneva_signals",

@@ -1,4 +1,4 @@
-"""Create the tables of Flask-Geneva: workflows, step executions, signals
+"""Create the tables of Flask-Geneva: workflows and step executions
 
 Revision ID: geneva_0001
 Revises: 0001
@@ -22,7 +22,6 @@ MYSQL_ACTIVE = "state IN (_utf8mb4'scheduled', _utf8mb4'in_progress')"
 ONGOING = "state IN ('ready', 'performing', 'paused') AND NOT allow_multiple"
 MYSQL_ONGOING = "state IN (_utf8mb4'ready', _utf8mb4'performing', _utf8mb4'paused') AND allow_multiple = 0"
 ENDS = ("finished_at", "completed_at", "failed_at", "canceled_at", "skipped_at")
-MOMENTS = ("started_at", *ENDS, "waiting_since", "deadline_at")
 
 
 def upgrade(engine_name: str = "") -> None:
@@ -33,15 +32,12 @@ def upgrade(engine_name: str = "") -> None:
         _create_workflows()
     if not ddl.has_table("geneva_step_executions"):
         _create_step_executions()
-    if not ddl.has_table("geneva_signals"):
-        _create_signals()
 
 
 def downgrade(engine_name: str = "") -> None:
     """Drop the tables with all their rows."""
     if engine_name:
         return
-    op.drop_table("geneva_signals")
     op.drop_table("geneva_step_executions")
     op.drop_table("geneva_workflows")
 
@@ -102,20 +98,13 @@ def _create_step_executions() -> None:
         sa.Column("state", sa.String(32), nullable=False),
         sa.Column("outcome", sa.String(32)),
         sa.Column("scheduled_for", ddl.moment(), nullable=False),
-        *(sa.Column(name, ddl.moment()) for name in MOMENTS),
+        *(sa.Column(name, ddl.moment()) for name in ("started_at", *ENDS)),
         sa.Column("error_class_name", sa.String(255)),
         sa.Column("error_message", ddl.long_text()),
         sa.Column("error_backtrace", ddl.long_text()),
         sa.Column("job_id", sa.String(64)),
-        sa.Column("continues_from_id", ddl.key()),
-        sa.Column("signal_id", ddl.key()),
-        sa.Column("cursor_value", ddl.json_document()),
-        sa.Column("completed_iterations", sa.Integer(), nullable=False),
-        sa.Column("iteration_total", ddl.key()),
-        sa.Column("items_done", ddl.key()),
         sa.Column("error_reattempts", sa.Integer(), nullable=False),
         sa.Column("death_reattempts", sa.Integer(), nullable=False),
-        sa.Column("stalled_runs", sa.Integer(), nullable=False),
         sa.Column("created_at", ddl.moment(), nullable=False),
         sa.Column("updated_at", ddl.moment(), nullable=False),
         sa.Column("metadata", ddl.json_document()),
@@ -128,7 +117,7 @@ def _create_step_executions() -> None:
 
 
 def _index_step_executions() -> None:
-    for columns in (["workflow_id", "state"], ["state", "scheduled_for"], ["signal_id"], ["deadline_at"]):
+    for columns in (["workflow_id", "state"], ["state", "scheduled_for"]):
         name = op.f(f"ix_geneva_step_executions_{'_'.join(columns)}")
         op.create_index(name, "geneva_step_executions", columns)
     ddl.create_unique_index_where(
@@ -137,32 +126,4 @@ def _index_step_executions() -> None:
         ["workflow_id"],
         where=ACTIVE,
         slot="one_active_slot",
-    )
-
-
-def _create_signals() -> None:
-    op.create_table(
-        "geneva_signals",
-        sa.Column("id", ddl.key(), autoincrement=True, nullable=False),
-        sa.Column("workflow_id", ddl.key(), nullable=False),
-        sa.Column("name", ddl.exact_string(), nullable=False),
-        sa.Column("idempotency_key", ddl.exact_string()),
-        sa.Column("state", sa.String(32), nullable=False),
-        sa.Column("payload", ddl.json_document(), nullable=False),
-        sa.Column("claimed", ddl.key(), nullable=False),
-        sa.Column("consumed", ddl.key(), nullable=False),
-        sa.Column("claimed_at", ddl.moment()),
-        sa.Column("consumed_at", ddl.moment()),
-        sa.Column("created_at", ddl.moment(), nullable=False),
-        sa.Column("updated_at", ddl.moment(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_geneva_signals")),
-        *ddl.belongs_to_workflow("fk_geneva_signals_workflow_id"),
-        **ddl.TABLE_OPTIONS,
-    )
-    op.create_index(op.f("ix_geneva_signals_workflow_id_state"), "geneva_signals", ["workflow_id", "state"])
-    op.create_index(
-        op.f("uq_geneva_signals_delivery"),
-        "geneva_signals",
-        ["workflow_id", "name", "idempotency_key"],
-        unique=True,
     )

@@ -1,15 +1,17 @@
-"""A database without the columns of resumable steps: here they came with the tables, in the first revision."""
+"""A database without the columns of resumable steps."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from flask import Flask
 from sqlalchemy import text
 
 from flask_geneva import MigrationMissing, StepExecution
-from flask_geneva.testing import perform_next_step, speedrun
-from tests.engine.elsewhere import Ledger, Plan, all_rows
-from tests.engine.flows import PlainFlow, start
+from flask_geneva.testing import speedrun
+from tests.engine.elsewhere import Ledger, Plan
+from tests.engine.flows import PlainFlow, reload, run_job, start, states
 from tests.harness.models import db
 from tests.iteration.flows import begun, over
 
@@ -34,21 +36,35 @@ def test_a_workflow_without_resumable_steps_needs_no_more_than_the_tables(app: F
     assert workflow.state == "finished"
 
 
-@pytest.mark.parametrize("kind", ["plain", "resumable"])
-def test_a_table_that_lacks_the_column_is_named_with_the_remedy_and_no_step_runs(
-    app: Flask, plan: Plan, ledger: Ledger, kind: str
-) -> None:
-    # RES-66, also for plain steps, since such a table is of no revision: no policy is asked, and every row stays as it
-    # is until the table is whole.
-    workflow = begun(plan, over("abc")) if kind == "resumable" else start(PlainFlow)
-    before = all_rows()
+def test_a_job_finds_out_that_a_column_has_gone_and_a_plain_step_runs(app: Flask, ledger: Ledger) -> None:
+    # RES-65: this process has seen the column, so that the job begins twice.
+    workflow = start(PlainFlow)
+    execution_id = workflow.current_execution.id if workflow.current_execution else None
     _rename("cursor_value", "elsewhere")
 
-    with pytest.raises(MigrationMissing, match=rf"{TABLE}.*flask geneva install.*flask db upgrade"):
-        perform_next_step(workflow)
+    run = run_job(execution_id)
+
+    assert (run.error_to_report, states(reload(workflow))[0]) == (None, ("one", "completed", "success"))
+    assert ledger(workflow) == ["one"]
+
+
+def test_a_job_pauses_a_resumable_step_whose_column_has_gone(app: Flask, plan: Plan, ledger: Ledger) -> None:
+    # RES-66
+    workflow = begun(plan, over("abc"))
+    execution_id = workflow.current_execution.id if workflow.current_execution else None
+    _rename("cursor_value", "elsewhere")
+
+    run = run_job(execution_id)
+
+    failed = reload(workflow).execution_history[-1]
+    assert isinstance(run.error_to_report, MigrationMissing)
+    assert (failed.state, failed.error_class_name, reload(workflow).state) == ("failed", "MigrationMissing", "paused")
+    assert re.search(rf"{TABLE}\.cursor_value.*flask geneva install.*flask db upgrade", failed.error_message or "")
+    assert ledger(workflow) == []
 
     _rename("elsewhere", "cursor_value")
-    assert (all_rows(), ledger(workflow)) == (before, [])
+    reload(workflow).resume()
+    db.session.commit()
     speedrun(workflow)
     assert workflow.state == "finished"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.migrations.projects import Project, logging_kept, make_project
+from tests.migrations.revised import bodies, prepare
 
 
 @pytest.fixture
@@ -34,3 +35,16 @@ def project(new_project: Callable[..., Project], blank_database_url: str) -> Pro
     project = new_project(blank_database_url)
     project.flask_db("init")
     return project
+
+
+@pytest.fixture
+def revised_project(
+    new_project: Callable[..., Project], blank_database_url: str, request: pytest.FixtureRequest
+) -> Iterator[Project]:
+    """A project in its context, with our revisions, none of which was run; the parameter is for Flask-Migrate."""
+    project = new_project(blank_database_url, **getattr(request, "param", {}))
+    prepare(project)
+    bodies.clear()
+    with project.app.app_context():
+        yield project
+        project.db.session.remove()

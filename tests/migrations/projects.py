@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,7 +129,8 @@ def described(connection: Connection, table: str) -> list[str]:
 
 def _on_sqlite(connection: Connection, table: str) -> list[str]:
     found = connection.scalars(text("SELECT sql FROM sqlite_master WHERE tbl_name = :table"), {"table": table})
-    return [line for sql in found if sql for line in sql.splitlines()]
+    # A column that was added stands behind the last constraint, on the same line.
+    return [part for sql in found if sql for part in re.split(r",\s*(?![^(]*\))", sql.rstrip().removesuffix(")"))]
 
 
 def _on_postgresql(connection: Connection, table: str) -> list[str]:

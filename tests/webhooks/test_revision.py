@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 
 from flask_geneva.webhooks.delivery_log import register_table
 
-revision = import_module("flask_geneva.migrations.versions.geneva_0002_webhook_deliveries")
+revision = import_module("flask_geneva.migrations.versions.geneva_0004_webhook_deliveries")
 
 
 def described(connection):

@@ -1,7 +1,7 @@
 """Create the log of webhook deliveries of Flask-Geneva
 
-Revision ID: geneva_0002
-Revises: geneva_0001
+Revision ID: geneva_0004
+Revises: geneva_0003
 
 """
 
@@ -13,8 +13,8 @@ from sqlalchemy.dialects import mysql
 
 from flask_geneva.migrations import ddl
 
-revision = "geneva_0002"
-down_revision = "geneva_0001"
+revision = "geneva_0004"
+down_revision = "geneva_0003"
 branch_labels = None
 depends_on = None
 
