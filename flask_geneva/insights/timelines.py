@@ -39,9 +39,7 @@ def timeline_of(session: Session, workflow_id: int) -> Timeline | None:
     workflow = session.get(Workflow, workflow_id, populate_existing=True)
     if workflow is None:
         return None
-    return Timeline(
-        workflow=workflow, executions=workflow.execution_history, signals=_signals_of(session, workflow_id)
-    )
+    return Timeline(workflow=workflow, executions=workflow.execution_history, signals=_signals_of(session, workflow_id))
 
 
 def _signals_of(session: Session, workflow_id: int) -> Sequence[Signal]:
