@@ -73,7 +73,8 @@ class OutlivesOutages(_Worker):
     def unsubscribe(self) -> None:
         """Listen to no more commands."""
         if self.pubsub_thread:
-            # Told before its last message comes: it would wait a second for another one.
-            self.pubsub_thread.stop()
+            # Told before its last message comes, or it would wait a minute for another one. Not by its stop(),
+            # which since redis-py 8.2 waits for the thread, and nothing has woken that yet.
+            self.pubsub_thread._running.clear()
         with self.outlived():
             super().unsubscribe()
