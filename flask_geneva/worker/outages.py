@@ -71,10 +71,13 @@ class OutlivesOutages(_Worker):
             super().register_death()
 
     def unsubscribe(self) -> None:
-        """Listen to no more commands."""
+        """Listen to no more commands.
+
+        Not by the listener's own ``stop()``, of which RQ makes use: since redis-py 8.2 it waits until the listener has
+        looked up, and that is once a minute. Told beforehand, the listener ends with the answer to the unsubscribing.
+        """
         if self.pubsub_thread:
-            # Told before its last message comes, or it would wait a minute for another one. Not by its stop(),
-            # which since redis-py 8.2 waits for the thread, and nothing has woken that yet.
             self.pubsub_thread._running.clear()
-        with self.outlived():
-            super().unsubscribe()
+            with self.outlived():
+                self.pubsub.unsubscribe()
+            self.pubsub_thread.join(timeout=1)

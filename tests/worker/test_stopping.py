@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 from redis import Redis
 from rq import Worker
@@ -16,6 +17,7 @@ from rq.scheduler import RQScheduler
 from sqlalchemy import text
 
 from flask_geneva import Geneva
+from flask_geneva.worker.running import make_worker
 from tests.harness.waiting import eventually
 from tests.harness.workers import WorkerProcess
 from tests.worker.conftest import Meetings
@@ -217,3 +219,19 @@ def group_is_empty(worker: WorkerProcess) -> bool:
     except ProcessLookupError:
         return True
     return False
+
+
+def test_the_end_of_a_worker_does_not_wait_for_the_listener_to_look_up(
+    queueing_app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = make_worker(queueing_app, ["geneva"], fork=True)
+    worker.subscribe()
+    listener = worker.pubsub_thread
+    assert listener is not None
+    assert listener.is_alive()
+    # What redis-py 8.2 does, also where an older one is installed.
+    monkeypatch.setattr(listener, "stop", lambda timeout=None: pytest.fail("waits for as long as the listener likes"))
+
+    worker.unsubscribe()
+
+    eventually(lambda: not listener.is_alive())
