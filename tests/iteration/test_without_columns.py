@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from flask import Flask
@@ -18,10 +19,32 @@ from tests.iteration.flows import begun, over
 TABLE = "geneva_step_executions"
 
 
-def _rename(column: str, name: str) -> None:
-    db.session.rollback()
-    db.session.execute(text(f"ALTER TABLE {TABLE} RENAME COLUMN {column} TO {name}"))
-    db.session.commit()
+class _Column:
+    """The column of cursors, which can go and come back."""
+
+    def __init__(self) -> None:
+        self.is_there = True
+
+    def goes(self) -> None:
+        self._is_called("elsewhere", before="cursor_value")
+
+    def comes_back(self) -> None:
+        self._is_called("cursor_value", before="elsewhere")
+
+    def _is_called(self, name: str, *, before: str) -> None:
+        db.session.rollback()
+        db.session.execute(text(f"ALTER TABLE {TABLE} RENAME COLUMN {before} TO {name}"))
+        db.session.commit()
+        self.is_there = not self.is_there
+
+
+@pytest.fixture
+def column(app: Flask) -> Iterator[_Column]:
+    column = _Column()
+    yield column
+    # The tables are those of the tests that follow, too.
+    if not column.is_there:
+        column.comes_back()
 
 
 def test_a_workflow_without_resumable_steps_needs_no_more_than_the_tables(app: Flask) -> None:
@@ -36,11 +59,11 @@ def test_a_workflow_without_resumable_steps_needs_no_more_than_the_tables(app: F
     assert workflow.state == "finished"
 
 
-def test_a_job_finds_out_that_a_column_has_gone_and_a_plain_step_runs(app: Flask, ledger: Ledger) -> None:
+def test_a_job_finds_out_that_a_column_has_gone_and_a_plain_step_runs(column: _Column, ledger: Ledger) -> None:
     # RES-65: this process has seen the column, so that the job begins twice.
     workflow = start(PlainFlow)
     execution_id = workflow.current_execution.id if workflow.current_execution else None
-    _rename("cursor_value", "elsewhere")
+    column.goes()
 
     run = run_job(execution_id)
 
@@ -48,11 +71,11 @@ def test_a_job_finds_out_that_a_column_has_gone_and_a_plain_step_runs(app: Flask
     assert ledger(workflow) == ["one"]
 
 
-def test_a_job_pauses_a_resumable_step_whose_column_has_gone(app: Flask, plan: Plan, ledger: Ledger) -> None:
+def test_a_job_pauses_a_resumable_step_whose_column_has_gone(column: _Column, plan: Plan, ledger: Ledger) -> None:
     # RES-66
     workflow = begun(plan, over("abc"))
     execution_id = workflow.current_execution.id if workflow.current_execution else None
-    _rename("cursor_value", "elsewhere")
+    column.goes()
 
     run = run_job(execution_id)
 
@@ -62,7 +85,7 @@ def test_a_job_pauses_a_resumable_step_whose_column_has_gone(app: Flask, plan: P
     assert re.search(rf"{TABLE}\.cursor_value.*flask geneva install.*flask db upgrade", failed.error_message or "")
     assert ledger(workflow) == []
 
-    _rename("elsewhere", "cursor_value")
+    column.comes_back()
     reload(workflow).resume()
     db.session.commit()
     speedrun(workflow)

@@ -22,13 +22,13 @@ STRICT = {"convention": True, "render_as_batch": True, "compare_type": True, "co
 bodies: list[str] = []
 
 
-class HerolessFlow(Workflow[Any]):
+class AloneFlow(Workflow[Any]):
     """Any number of them may go on at a time."""
 
     may_proceed_without_hero = True
 
 
-class PlainFlow(HerolessFlow):
+class SimplestFlow(AloneFlow):
     """Uses the first revision alone; the first step fails once, and is attempted again."""
 
     @step(on_exception="reattempt")
@@ -42,7 +42,7 @@ class PlainFlow(HerolessFlow):
         bodies.append("ship")
 
 
-class CountedFlow(HerolessFlow):
+class CountedFlow(AloneFlow):
     """Has a resumable step."""
 
     @resumable_step
@@ -51,7 +51,7 @@ class CountedFlow(HerolessFlow):
             bodies.append(f"count {each}")
 
 
-class PaidFlow(HerolessFlow):
+class ChargedFlow(AloneFlow):
     """Waits for a signal, and would cancel on any error."""
 
     @step(wait_for="paid", deadline=3600, on_exception="cancel")
@@ -60,7 +60,7 @@ class PaidFlow(HerolessFlow):
 
 
 def paid(event: WebhookEvent) -> Delivery:
-    return Delivery(PaidFlow.get_or_create()[0], "paid", payload=event.data)
+    return Delivery(ChargedFlow.get_or_create()[0], "paid", payload=event.data)
 
 
 def prepare(project: Project) -> None:

@@ -18,10 +18,10 @@ from tests.migrations.revised import (
     RESUMABLE_STEPS,
     REVISIONS,
     SIGNALS,
+    AloneFlow,
+    ChargedFlow,
     CountedFlow,
-    HerolessFlow,
-    PaidFlow,
-    PlainFlow,
+    SimplestFlow,
     bodies,
     command,
     deliver,
@@ -32,9 +32,9 @@ REMEDY = r"flask geneva install.*flask db upgrade"
 # What each kind of workflow needs, and what the error names where it is lacking.
 NEEDS = [
     (CountedFlow, RESUMABLE_STEPS, r"geneva_step_executions\.cursor_value"),
-    (PaidFlow, SIGNALS, r"geneva_step_executions\.signal_id"),
+    (ChargedFlow, SIGNALS, r"geneva_step_executions\.signal_id"),
 ]
-BODIES = {CountedFlow: ["count 1", "count 2"], PaidFlow: ["capture"]}
+BODIES = {CountedFlow: ["count 1", "count 2"], ChargedFlow: ["capture"]}
 LACKING = [
     pytest.param(kind, revision, named, id=f"{kind.__name__}-at-{revision}")
     for kind, needed, named in NEEDS
@@ -54,24 +54,24 @@ def behind(project: Project, request: pytest.FixtureRequest) -> Project:
     return project
 
 
-def create(project: Project, kind: type[HerolessFlow] = PlainFlow) -> HerolessFlow:
+def create(project: Project, kind: type[AloneFlow] = SimplestFlow) -> AloneFlow:
     """Commit one; another may be ongoing."""
     workflow = kind.create(allow_multiple=True)
     project.db.session.commit()
     return workflow
 
 
-def fresh(project: Project, workflow: HerolessFlow) -> HerolessFlow:
+def fresh(project: Project, workflow: AloneFlow) -> AloneFlow:
     project.db.session.rollback()
-    return project.db.session.get_one(HerolessFlow, workflow.id, populate_existing=True)
+    return project.db.session.get_one(AloneFlow, workflow.id, populate_existing=True)
 
 
 def test_workflows_that_need_no_later_revision_run(behind: Project) -> None:
     # INS-08, RES-65, SIG-95
-    created = PlainFlow.create()
+    created = SimplestFlow.create()
     behind.db.session.commit()
-    found, is_new = PlainFlow.get_or_create()
-    workflows = [created, *PlainFlow.create_many([None, None, None], allow_multiple=True)]
+    found, is_new = SimplestFlow.get_or_create()
+    workflows = [created, *SimplestFlow.create_many([None, None, None], allow_multiple=True)]
     behind.db.session.commit()
 
     for workflow in workflows:
@@ -107,20 +107,20 @@ def test_housekeeping_does_what_there_is_to_do(behind: Project) -> None:
 
     assert summary.failures == 0
     assert summary.signals_cleaned_up == 0
-    assert behind.db.session.scalars(select(HerolessFlow.id)).all() == [kept]
+    assert behind.db.session.scalars(select(AloneFlow.id)).all() == [kept]
 
 
 def test_every_command_works(behind: Project) -> None:
     for _ in range(4):
         create(behind)
-    speedrun(behind.db.session.get_one(HerolessFlow, 1))
+    speedrun(behind.db.session.get_one(AloneFlow, 1))
     behind.db.session.remove()
     for arguments in (
         ["list"],
         ["list", "--state", "ready", "--json"],
         ["show", "1"],
         ["show", "1", "--json"],
-        ["graph", "PlainFlow"],
+        ["graph", "SimplestFlow"],
         ["stats"],
         ["check"],
         ["housekeeping"],
@@ -133,7 +133,7 @@ def test_every_command_works(behind: Project) -> None:
     ):
         done = command(behind, *arguments)
         assert (done.exit_code, done.stderr) == (0, ""), (arguments, done.output)
-    stood = select(HerolessFlow.state, HerolessFlow.next_step_name).order_by(HerolessFlow.id)
+    stood = select(AloneFlow.state, AloneFlow.next_step_name).order_by(AloneFlow.id)
     assert [tuple(row) for row in behind.db.session.execute(stood)] == [
         ("finished", None),
         ("ready", "ship"),
@@ -149,12 +149,12 @@ def test_the_gauges_are_served(behind: Project) -> None:
     answer = behind.app.test_client().get("/geneva/metrics")
 
     assert answer.status_code == 200
-    assert b'class="PlainFlow"' in answer.data
+    assert b'class="SimplestFlow"' in answer.data
 
 
 @pytest.mark.parametrize(("kind", "revision", "named"), LACKING)
 def test_a_step_that_the_database_cannot_hold_is_paused_and_runs_after_the_upgrade(
-    project: Project, kind: type[HerolessFlow], revision: str, named: str
+    project: Project, kind: type[AloneFlow], revision: str, named: str
 ) -> None:
     # RES-66, SIG-96: no policy is asked. TST-18: the same process sees the upgrade.
     project.flask_db("upgrade", revision)
@@ -168,9 +168,9 @@ def test_a_step_that_the_database_cannot_hold_is_paused_and_runs_after_the_upgra
 
     project.flask_db("upgrade")
 
-    workflow = project.db.session.get_one(HerolessFlow, 1)
+    workflow = project.db.session.get_one(AloneFlow, 1)
     workflow.resume()
-    if kind is PaidFlow:
+    if kind is ChargedFlow:
         workflow.signal("paid")
     project.db.session.commit()
     speedrun(workflow)
@@ -182,7 +182,7 @@ def test_sending_a_signal_says_what_is_missing_and_leaves_the_transaction_usable
     project: Project, revision: str
 ) -> None:
     project.flask_db("upgrade", revision)
-    workflow = create(project, PaidFlow)
+    workflow = create(project, ChargedFlow)
 
     with pytest.raises(MigrationMissing, match=rf"geneva_signals.*{REMEDY}"):
         workflow.signal("paid")
@@ -198,9 +198,9 @@ def test_the_log_of_deliveries_is_all_that_the_last_revision_is_for(
     project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:
     project.flask_db("upgrade", SIGNALS)
-    for kind in (CountedFlow, PaidFlow):
+    for kind in (CountedFlow, ChargedFlow):
         workflow = create(project, kind)
-        if kind is PaidFlow:
+        if kind is ChargedFlow:
             workflow.signal("paid")
             project.db.session.commit()
         speedrun(workflow)
@@ -234,7 +234,7 @@ def test_a_process_under_which_the_database_went_back_finds_out_by_the_first_err
 
     project.db.session.rollback()
     for id in (1, 2):
-        workflow = project.db.session.get_one(HerolessFlow, id)
+        workflow = project.db.session.get_one(AloneFlow, id)
         speedrun(workflow)
         assert workflow.state == "finished"
 
@@ -242,7 +242,7 @@ def test_a_process_under_which_the_database_went_back_finds_out_by_the_first_err
 def test_without_any_revision_every_use_names_the_commands_and_the_application_goes_on(project: Project) -> None:
     # INS-08
     with pytest.raises(MigrationMissing, match=rf"geneva_workflows.*{REMEDY}"):
-        PlainFlow.create()
+        SimplestFlow.create()
     project.db.session.rollback()
 
     for arguments in (["list"], ["check"], ["stats"], ["housekeeping"], ["pause", "1"]):

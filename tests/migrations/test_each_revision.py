@@ -20,10 +20,10 @@ from tests.migrations.revised import (
     REVISIONS,
     SIGNALS,
     STRICT,
+    AloneFlow,
+    ChargedFlow,
     CountedFlow,
-    HerolessFlow,
-    PaidFlow,
-    PlainFlow,
+    SimplestFlow,
     all_rows,
     bodies,
     common,
@@ -49,7 +49,7 @@ ROWS = {
 
 def run(project: Project, kind: type[Workflow[Any]]) -> None:
     workflow = kind.create()
-    if kind is PaidFlow:
+    if kind is ChargedFlow:
         workflow.signal("paid", {"cents": 100}, idempotency_key="evt_1")
     project.db.session.commit()
     speedrun(workflow)
@@ -58,15 +58,15 @@ def run(project: Project, kind: type[Workflow[Any]]) -> None:
 
 def work(project: Project, revision: str) -> None:
     """Run what the revision is the first to allow, beside a workflow that needs none of it."""
-    run(project, PlainFlow)
+    run(project, SimplestFlow)
     if revision == RESUMABLE_STEPS:
         run(project, CountedFlow)
     if revision == SIGNALS:
-        run(project, PaidFlow)
-        perform_next_step(PaidFlow.create())
+        run(project, ChargedFlow)
+        perform_next_step(ChargedFlow.create())
     if revision == DELIVERIES:
         assert deliver(project, "evt_2") == 202
-        speedrun(PaidFlow.get_or_create()[0])
+        speedrun(ChargedFlow.get_or_create()[0])
 
 
 def notice(project: Project) -> None:
@@ -94,13 +94,13 @@ def test_each_revision_goes_up_and_down_with_rows_in_the_tables(revised_project:
         rows = all_rows(project)
         assert common(rows, kept) == rows == common(kept, rows)
         notice(project)
-        run(project, PlainFlow)
+        run(project, SimplestFlow)
         kept = all_rows(project)
 
     project.flask_db("upgrade")
     assert common(kept, all_rows(project)) == kept
     project.flask_db("check")
-    for kind in (PlainFlow, CountedFlow, PaidFlow):
+    for kind in (SimplestFlow, CountedFlow, ChargedFlow):
         run(project, kind)
 
     project.db.session.remove()
@@ -111,7 +111,7 @@ def test_each_revision_goes_up_and_down_with_rows_in_the_tables(revised_project:
 def test_what_was_under_way_goes_on_after_a_revision_was_taken_back(revised_project: Project) -> None:
     project = revised_project
     project.flask_db("upgrade")
-    suspended, parked = CountedFlow.create(), PaidFlow.create()
+    suspended, parked = CountedFlow.create(), ChargedFlow.create()
     project.db.session.commit()
     run_iterations(suspended, 1)
     perform_next_step(parked)
@@ -121,7 +121,7 @@ def test_what_was_under_way_goes_on_after_a_revision_was_taken_back(revised_proj
     project.flask_db("downgrade", FIRST)
     project.flask_db("upgrade")
 
-    again, parked_again = (project.db.session.get_one(HerolessFlow, each) for each in ids)
+    again, parked_again = (project.db.session.get_one(AloneFlow, each) for each in ids)
     assert_waiting_for_signal(parked_again, "paid")
     parked_again.signal("paid")
     project.db.session.commit()
