@@ -22,7 +22,8 @@ from flask_geneva.errors import HeroMissing, InvalidStateError, WorkflowAlreadyO
 from flask_geneva.records import heroes
 from flask_geneva.records.instances import instance_of
 from flask_geneva.records.savepoints import savepoint
-from flask_geneva.records.saving import insert_all, insert_unless_taken, save
+from flask_geneva.records.saving import insert_all, insert_both_unless_taken, insert_unless_taken
+from flask_geneva.records.step_execution import ExecutionRow
 from flask_geneva.records.tables import workflows
 from flask_geneva.records.transitions import move_workflow, new_workflow
 from flask_geneva.records.workflow_row import WorkflowRow
@@ -58,14 +59,13 @@ def create(
         _refuse_beside_older_rows(session, workflow_class, [reference])
     now = runtime.now()
     workflow = _draft(definition, reference, allow_multiple=allow_multiple, options=options, now=now)
-    if not insert_unless_taken(session, workflow, now=now):
+    first = definition.steps.first()
+    execution = None if first is None else next_execution(workflow, first, now=now)
+    if not _insert(session, workflow, execution, now=now):
         holder = current_shared(session, _the_ongoing_one(workflow_class, *reference))
         other = session.execute(holder).scalar_one_or_none()
         raise WorkflowAlreadyOngoing(definition.name, _named(reference), other)
-    first = definition.steps.first()
-    if first is not None:
-        execution = next_execution(workflow, first, now=now)
-        save(session, execution, now=now)
+    if execution is not None:
         send(runtime, session, workflow, execution, now=now)
     return _announced(runtime, session, workflow_class, workflow)
 
@@ -175,6 +175,12 @@ def _draft(
     else:
         workflow.change(next_step_name=first.name)
     return workflow
+
+
+def _insert(session: Session, workflow: WorkflowRow, execution: ExecutionRow | None, *, now: datetime) -> bool:
+    if execution is None:
+        return insert_unless_taken(session, workflow, now=now)
+    return insert_both_unless_taken(session, workflow, execution, link="workflow_id", now=now)
 
 
 def _inserted(

@@ -12,14 +12,22 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import CTE, Column, Connection, Select, Table, bindparam, insert, select, update
 
+from flask_geneva.records.dialects import insert_with_conflicts
+
 
 class Write(NamedTuple):
-    """An insert (``identity`` is None) or an update of the row that has this key and is still in this state."""
+    """An insert (``identity`` is None) or an update of the row that has this key and is still in this state.
+
+    An insert may have the key of the row before it in the column ``link``; it comes to pass only if that one did. And
+    it may not mind where a unique index refuses it.
+    """
 
     table: Table
     values: dict[str, Any]
     identity: int | None = None
     state: Any = None
+    link: str | None = None
+    unless_taken: bool = False
 
 
 class _Shape(NamedTuple):
@@ -28,6 +36,8 @@ class _Shape(NamedTuple):
     table: Table
     is_insert: bool
     keys: tuple[str, ...]
+    link: str | None
+    unless_taken: bool
 
 
 def can_join(connection: Connection) -> bool:
@@ -36,11 +46,13 @@ def can_join(connection: Connection) -> bool:
 
 
 def write_jointly(connection: Connection, writes: Sequence[Write]) -> Sequence[int | None]:
-    """Do all writes at once; return the key of each row, None for one that was not there in the state to be changed.
+    """Do all writes at once; return the key of each row, None for one that did not come to pass.
 
     They come to pass in their order: an insert finds what a unique index is to see of the update before it.
     """
-    shapes = tuple(_Shape(each.table, each.identity is None, tuple(each.values)) for each in writes)
+    shapes = tuple(
+        _Shape(each.table, each.identity is None, tuple(each.values), each.link, each.unless_taken) for each in writes
+    )
     parameters: dict[str, Any] = {}
     for number, each in enumerate(writes):
         parameters |= {_name(number, key): value for key, value in each.values.items()}
@@ -65,8 +77,15 @@ def _insertion(number: int, shape: _Shape, before: CTE | None) -> CTE:
     if before is not None:
         # The order in which parts come to pass is that in which they read from one another, and no other.
         values = values.select_from(before)
-    statement = insert(shape.table).from_select(columns, values).returning(shape.table.c.id)
-    return statement.cte(f"write_{number}")
+        if shape.link is not None:
+            columns.append(shape.table.c[shape.link])
+            values = values.add_columns(before.c.id)
+    make: Any = insert_with_conflicts("postgresql") if shape.unless_taken else insert
+    statement = make(shape.table).from_select(columns, values)
+    if shape.unless_taken:
+        statement = statement.on_conflict_do_nothing()
+    part: CTE = statement.returning(shape.table.c.id).cte(f"write_{number}")
+    return part
 
 
 def _update(number: int, shape: _Shape, before: CTE | None) -> CTE:

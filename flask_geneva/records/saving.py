@@ -148,6 +148,30 @@ def insert_unless_taken(session: Session, row: Row, *, now: datetime) -> bool:
     return True
 
 
+def insert_both_unless_taken(session: Session, row: Row, child: Row, *, link: str, now: datetime) -> bool:
+    """Insert two drafts, the second with the key of the first in its column ``link``, or neither: as above."""
+    connection = session.connection()
+    if not can_join(connection):
+        if not insert_unless_taken(session, row, now=now):
+            return False
+        child.change(**{link: row.__dict__["id"]})
+        save(session, child, now=now)
+        return True
+    for each in (row, child):
+        each.change(updated_at=now, created_at=now)
+    first, second = _write(connection, row), _write(connection, child)
+    without_link = {key: value for key, value in second.values.items() if key != link}
+    key, key_of_child = write_jointly(
+        connection, [first._replace(unless_taken=True), second._replace(values=without_link, link=link)]
+    )
+    if key is None or key_of_child is None:
+        return False
+    row._was_stored(key)
+    child.change(**{link: key})
+    child._was_stored(key_of_child)
+    return True
+
+
 def _insert_behind_savepoint(session: Session, row: Row, *, now: datetime) -> bool:
     try:
         with savepoint(session):
