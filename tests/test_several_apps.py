@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,29 @@ def test_a_hero_may_be_kept_in_another_database_than_the_workflows(tenants: tupl
             assert workflow.state == "finished"
             tenant.db.session.delete(hero)
             tenant.db.session.commit()
+
+
+def test_and_is_looked_for_there_between_the_steps_of_one_job(tenants: tuple[Tenant, Tenant]) -> None:
+    for tenant in tenants:
+        for goes in (False, True):
+            with tenant.app.app_context():
+                workflow = tenant.create(tenant.Visitor)
+                workflow.signal("go")
+                tenant.db.session.commit()
+                visitor_id, workflow_id = workflow.hero.id, workflow.id
+            with step_deletes(tenant, visitor_id if goes else None):
+                run_worker(tenant.app, [], burst=True, fork=False)
+            with tenant.app.app_context():
+                assert tenant.db.session.get_one(TenantFlow, workflow_id).state == ("canceled" if goes else "finished")
+
+
+@contextmanager
+def step_deletes(tenant: Tenant, visitor_id: int | None) -> Iterator[None]:
+    """Let the first step that begins within the block delete a visitor."""
+
+    def delete_it(sender: Flask, **facts: Any) -> None:
+        if facts["step_name"] == "greet" and visitor_id is not None:
+            tenant.db.session.delete(tenant.db.session.get_one(tenant.Visitor, visitor_id))
+
+    with events.step_started.connected_to(delete_it, tenant.app):
+        yield

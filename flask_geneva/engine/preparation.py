@@ -233,9 +233,12 @@ def _come_back_later(execution: ExecutionRow) -> Decision:
 
 
 def _hero_is_gone(run: Run, workflow: WorkflowRow) -> bool:
-    if workflow.hero_type is None or workflow.hero_id is None:
+    hero = workflow.hero_reference
+    if hero is None:
         return True
-    return not heroes.exists(run.session, workflow.hero_type, workflow.hero_id)
+    if run.hero_is_there is None:
+        return not heroes.exists(run.session, *hero)
+    return not run.hero_is_there
 
 
 def _vanished(workflow: WorkflowRow, execution: ExecutionRow, runnable: list[StepDefinition]) -> StepNotDefinedError:
