@@ -16,12 +16,11 @@ from flask_geneva.records.tables import step_executions, workflows
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
-# Run in a process of its own: DBOS keeps its state in globals.
+# Run in a process of its own: DBOS keeps its state in globals. It measures what it is asked for, a line each.
 DBOS_SCRIPT = """
 import sys, time
 from dbos import DBOS
-url, number = sys.argv[1], int(sys.argv[2])
-DBOS(config={"name": "bench", "system_database_url": url, "log_level": "ERROR", "run_admin_server": False})
+DBOS(config={"name": "bench", "system_database_url": sys.argv[1], "log_level": "ERROR", "run_admin_server": False})
 @DBOS.step()
 def nothing(): pass
 @DBOS.workflow()
@@ -31,15 +30,18 @@ def ten():
 def empty(): pass
 DBOS.launch()
 ten()
-began = time.perf_counter()
-for _ in range(number): ten()
-steps = number * 10 / (time.perf_counter() - began)
-began = time.perf_counter()
-handles = [DBOS.start_workflow(empty) for _ in range(number)]
-starts = number / (time.perf_counter() - began)
-for handle in handles: handle.get_result()
+for line in sys.stdin:
+    what, number = line.split()
+    began = time.perf_counter()
+    if what == "steps":
+        for _ in range(int(number)): ten()
+        took = time.perf_counter() - began
+    else:
+        handles = [DBOS.start_workflow(empty) for _ in range(int(number))]
+        took = time.perf_counter() - began
+        for handle in handles: handle.get_result()
+    print(int(number) / took, flush=True)
 DBOS.destroy()
-print(steps, starts)
 """
 
 
@@ -79,14 +81,36 @@ def rq_no_op(place: Place, number: int, *, fork: bool) -> float:
     return number / measured["wall"]
 
 
-def dbos(place: Place, number: int) -> tuple[float, float] | None:
-    """Run DBOS Transact on the same server; its steps and its started workflows per second, None without it."""
-    if find_spec("dbos") is None:
-        return None
-    url = make_url(place.database_url)
-    own = url.set(database=f"{url.database}_dbos").render_as_string(hide_password=False)
-    finished = subprocess.run(
-        [sys.executable, "-c", DBOS_SCRIPT, own, str(number)], capture_output=True, text=True, check=True, timeout=300
-    )
-    steps, starts = finished.stdout.split()[-2:]
-    return float(steps), float(starts)
+class Dbos:
+    """DBOS Transact in a process of its own, on the same server; it answers None where it is not installed."""
+
+    def __init__(self, place: Place) -> None:
+        url = make_url(place.database_url)
+        own = url.set(database=f"{url.database}_dbos").render_as_string(hide_password=False)
+        self._process: subprocess.Popen[str] | None = None
+        if find_spec("dbos") is not None:
+            command = [sys.executable, "-c", DBOS_SCRIPT, own]
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            self._process = subprocess.Popen(command, text=True, **pipes)
+
+    def __enter__(self) -> Dbos:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()
+
+    def steps(self, workflows: int) -> float | None:
+        """Run workflows of ten empty steps; steps per second."""
+        per_second = self._measure("steps", workflows)
+        return None if per_second is None else per_second * 10
+
+    def starts(self, number: int) -> float | None:
+        """Start workflows; so many per second."""
+        return self._measure("starts", number)
+
+    def _measure(self, what: str, number: int) -> float | None:
+        if self._process is None or self._process.stdin is None or self._process.stdout is None:
+            return None
+        print(what, number, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from statistics import median
+from typing import Any, NamedTuple
 
 from sqlalchemy import create_engine, make_url, text
 
@@ -14,29 +16,48 @@ from benchmarks.place import Place, TenSteps, db, place, stopwatch
 from flask_geneva.worker.running import run_worker
 
 Row = dict[str, Any]
+Beside = Mapping[str, float | None]
+ROUNDS = 5
+
+
+class Turn(NamedTuple):
+    """One of several measurements, with what the peers did just before it."""
+
+    what: str
+    per_second: float
+    statements: float
+    commits: float
+    beside: Beside
 
 
 def measure(server: str, redis_url: str, size: int) -> list[Row]:
-    """Measure everything once."""
-    rows: list[Row] = []
+    """Measure ours and the peers by turns, since a shared machine is now quick and now slow."""
     with place(server, redis_url, GENEVA_RUN_AHEAD=30, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
         try:
-            floor = peers.core_floor(here, size * 10)
-            other = peers.dbos(here, size)
+            with peers.Dbos(here) as other:
+                rounds = [_straight_on(here, size, other) for _ in range(ROUNDS)]
         finally:
             _drop_dbos(server, here)
-        steps, starts = other or (None, None)
-        rows.append(_created(here, size, {"DBOS start_workflow": starts}))
-        rows.append(
-            _run(here, (size + 1) * 10, "ten steps straight on, --no-fork", {"Core floor": floor, "DBOS": steps})
-        )
     with place(server, redis_url, GENEVA_RUN_AHEAD=0, GENEVA_HOUSEKEEPING_INTERVAL=None) as here:
-        for fork in (False, True):
-            bare = peers.rq_no_op(here, size * 2, fork=fork)
-            _create(here, max(size // 5, 1))
-            what = f"one job a step, {'forked' if fork else '--no-fork'}"
-            rows.append(_run(here, max(size // 5, 1) * 10, what, {"bare RQ no-op": bare}, fork=fork))
-    return rows
+        rounds_of_jobs = [_one_by_one(here, max(size // 5, 1)) for _ in range(ROUNDS)]
+    return [_row(list(turns)) for each in (rounds, rounds_of_jobs) for turns in zip(*each, strict=True)]
+
+
+def _straight_on(here: Place, size: int, other: peers.Dbos) -> list[Turn]:
+    starts = other.starts(size)
+    created = _created(here, size, {"DBOS start_workflow": starts})
+    beside = {"Core floor": peers.core_floor(here, size * 10), "DBOS": other.steps(size)}
+    return [created, _run(here, (size + 1) * 10, "ten steps straight on, --no-fork", beside)]
+
+
+def _one_by_one(here: Place, number: int) -> list[Turn]:
+    turns = []
+    for fork in (False, True):
+        beside = {"bare RQ no-op": peers.rq_no_op(here, number * 10, fork=fork)}
+        _create(here, number)
+        what = f"one job a step, {'forked' if fork else '--no-fork'}"
+        turns.append(_run(here, number * 10, what, beside, fork=fork))
+    return turns
 
 
 def told(row: Row) -> str:
@@ -47,7 +68,7 @@ def told(row: Row) -> str:
     )
 
 
-def _created(here: Place, size: int, beside: dict[str, float | None]) -> Row:
+def _created(here: Place, size: int, beside: Beside) -> Turn:
     # As the peers are: what a process does once, such as to import RQ, is not a part of each.
     _create(here, 1)
     parcels = here.parcels(size)
@@ -59,7 +80,7 @@ def _created(here: Place, size: int, beside: dict[str, float | None]) -> Row:
             TenSteps.create(hero=parcel)
             db.session.commit()
             db.session.expunge_all()
-    return _row(here, "create and commit, one by one", size, measured["wall"], beside)
+    return _turn(here, "create and commit, one by one", size, measured["wall"], beside)
 
 
 def _create(here: Place, number: int) -> None:
@@ -68,27 +89,36 @@ def _create(here: Place, number: int) -> None:
     db.session.commit()
 
 
-def _run(here: Place, steps: int, what: str, beside: dict[str, float | None], *, fork: bool = False) -> Row:
+def _run(here: Place, steps: int, what: str, beside: Beside, *, fork: bool = False) -> Turn:
     here.counted.reset()
     with stopwatch() as measured:
         while here.app.extensions["geneva"].queue.rq_queue().count:
             run_worker(here.app, [], burst=True, fork=fork)
     left = db.session.execute(text("SELECT count(*) FROM geneva_workflows WHERE state <> 'finished' AND type <> 'x'"))
     assert left.scalar_one() == 0, "not every workflow is finished"
-    return _row(here, what, steps, measured["wall"], beside)
+    return _turn(here, what, steps, measured["wall"], beside)
 
 
-def _row(here: Place, what: str, number: int, seconds: float, beside: dict[str, float | None]) -> Row:
-    per_second = number / seconds
-    ratios = {name: per_second / other for name, other in beside.items() if other}
-    said = [f"{ratio:.2f} x {name} ({beside[name]:.0f}/s)" for name, ratio in ratios.items()]
-    said += [f"{name} is not installed" for name, other in beside.items() if not other]
+def _turn(here: Place, what: str, number: int, seconds: float, beside: Beside) -> Turn:
+    counted = here.counted
+    return Turn(what, number / seconds, counted.statements / number, counted.commits / number, beside)
+
+
+def _row(turns: list[Turn]) -> Row:
+    """Take the medians of the turns; a ratio is that of one turn."""
+    first = turns[0]
+    ratios = {
+        name: [turn.per_second / turn.beside[name] for turn in turns] for name, other in first.beside.items() if other
+    }
+    said = [f"{median(found):.2f} x {name} ({min(found):.2f} to {max(found):.2f})" for name, found in ratios.items()]
+    said += [f"{name} is not installed" for name, other in first.beside.items() if not other]
     return {
-        "what": what,
-        "per_second": per_second,
-        "statements": here.counted.statements / number,
-        "commits": here.counted.commits / number,
-        "ratios": ratios,
+        "what": first.what,
+        "per_second": median(turn.per_second for turn in turns),
+        "statements": first.statements,
+        "commits": first.commits,
+        "ratios": {name: median(found) for name, found in ratios.items()},
+        "ratios_of_turns": ratios,
         "beside": ", ".join(said),
     }
 
