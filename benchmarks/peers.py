@@ -69,6 +69,25 @@ def core_floor(place: Place, number: int) -> float:
     return number / measured["wall"]
 
 
+def creation_floor(place: Place, number: int) -> float:
+    """Insert the two rows of a creation with SQLAlchemy Core, commit, enqueue a bare RQ job; so many per second."""
+    engine = create_engine(place.database_url)
+    queue = Queue("bare", connection=place.app.extensions["geneva"].queue.redis)
+    common: dict[str, Any] = {"created_at": NOW, "updated_at": NOW}
+    workflow = {"type": "x", "state": "finished", "hero_type": "Parcel", "allow_multiple": True, **common}
+    execution = {"step_name": "x", "state": "completed", "scheduled_for": NOW, "completed_iterations": 0, **common}
+    execution |= {"error_reattempts": 0, "death_reattempts": 0, "stalled_runs": 0}
+    with stopwatch() as measured:
+        for hero_id in range(number):
+            with engine.begin() as connection:
+                new = connection.execute(insert(workflows).values(hero_id=str(hero_id), **workflow))
+                connection.execute(insert(step_executions).values(workflow_id=new.inserted_primary_key[0], **execution))
+            queue.enqueue("time.time", result_ttl=0)
+    engine.dispose()
+    queue.empty()
+    return number / measured["wall"]
+
+
 def rq_no_op(place: Place, number: int, *, fork: bool) -> float:
     """Run RQ jobs that do nothing; jobs per second."""
     state = place.app.extensions["geneva"]

@@ -44,8 +44,8 @@ def measure(server: str, redis_url: str, size: int) -> list[Row]:
 
 
 def _straight_on(here: Place, size: int, other: peers.Dbos) -> list[Turn]:
-    starts = other.starts(size)
-    created = _created(here, size, {"DBOS start_workflow": starts})
+    beside = {"Core and RQ floor": peers.creation_floor(here, size), "DBOS start_workflow": other.starts(size)}
+    created = _created(here, size, beside)
     beside = {"Core floor": peers.core_floor(here, size * 10), "DBOS": other.steps(size)}
     return [created, _run(here, (size + 1) * 10, "ten steps straight on, --no-fork", beside)]
 
