@@ -9,9 +9,11 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from unittest import mock
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
+from redis.connection import AbstractConnection
 from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -45,13 +47,20 @@ class TenSteps(Workflow[Any]):
 
 @dataclass
 class Counted:
-    """Statements and commits on an engine since ``reset``."""
+    """What this process has said since ``reset``: to the database by its engine, and to Redis."""
 
     statements: int = 0
     commits: int = 0
+    begins: int = 0
+    messages: int = 0
 
     def reset(self) -> None:
-        self.statements = self.commits = 0
+        self.statements = self.commits = self.begins = self.messages = 0
+
+    @property
+    def round_trips(self) -> int:
+        """To the database, as psycopg makes them: the beginning of a transaction is one by itself."""
+        return self.statements + self.commits + self.begins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +99,8 @@ def place(server_url: str, redis_url: str, **config: Any) -> Iterator[Place]:
             db.create_all()
             geneva.redis.flushdb()
             _count(db.engine, found.counted)
-            yield found
+            with _messages_counted(found.counted):
+                yield found
             db.session.remove()
             db.engine.dispose()
             geneva.redis.flushdb()
@@ -118,3 +128,20 @@ def _count(engine: Engine, counted: Counted) -> None:
     @event.listens_for(engine, "commit")
     def count_commit(_: Any) -> None:
         counted.commits += 1
+
+    @event.listens_for(engine, "begin")
+    def count_begin(_: Any) -> None:
+        counted.begins += 1
+
+
+@contextlib.contextmanager
+def _messages_counted(counted: Counted) -> Iterator[None]:
+    """Count what is sent to Redis, each of which is answered: a command, or a pipeline of them."""
+    send = AbstractConnection.send_packed_command
+
+    def count_and_send(*arguments: Any, **options: Any) -> Any:
+        counted.messages += 1
+        return send(*arguments, **options)
+
+    with mock.patch.object(AbstractConnection, "send_packed_command", count_and_send):
+        yield

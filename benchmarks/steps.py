@@ -25,8 +25,7 @@ class Turn(NamedTuple):
 
     what: str
     per_second: float
-    statements: float
-    commits: float
+    costs: Mapping[str, float]
     beside: Beside
 
 
@@ -62,10 +61,8 @@ def _one_by_one(here: Place, number: int) -> list[Turn]:
 
 def told(row: Row) -> str:
     """One row in words."""
-    return (
-        f"{row['what']:44} {row['per_second']:9.0f}/s  {row['statements']:5.2f} statements  "
-        f"{row['commits']:5.2f} commits  {row['beside']}"
-    )
+    costs = "  ".join(f"{number:5.2f} {name}" for name, number in row["costs"].items())
+    return f"{row['what']:34} {row['per_second']:6.0f}/s  {costs or '(not counted: done by children)'}  {row['beside']}"
 
 
 def _created(here: Place, size: int, beside: Beside) -> Turn:
@@ -96,12 +93,20 @@ def _run(here: Place, steps: int, what: str, beside: Beside, *, fork: bool = Fal
             run_worker(here.app, [], burst=True, fork=fork)
     left = db.session.execute(text("SELECT count(*) FROM geneva_workflows WHERE state <> 'finished' AND type <> 'x'"))
     assert left.scalar_one() == 0, "not every workflow is finished"
-    return _turn(here, what, steps, measured["wall"], beside)
+    return _turn(here, what, steps, measured["wall"], beside, fork=fork)
 
 
-def _turn(here: Place, what: str, number: int, seconds: float, beside: Beside) -> Turn:
+def _turn(here: Place, what: str, number: int, seconds: float, beside: Beside, *, fork: bool = False) -> Turn:
     counted = here.counted
-    return Turn(what, number / seconds, counted.statements / number, counted.commits / number, beside)
+    said = {
+        "statements": counted.statements,
+        "commits": counted.commits,
+        "round trips to the database": counted.round_trips,
+        "to Redis": counted.messages,
+    }
+    # What the children say is not heard here.
+    costs = {} if fork else {name: times / number for name, times in said.items()}
+    return Turn(what, number / seconds, costs, beside)
 
 
 def _row(turns: list[Turn]) -> Row:
@@ -115,8 +120,7 @@ def _row(turns: list[Turn]) -> Row:
     return {
         "what": first.what,
         "per_second": median(turn.per_second for turn in turns),
-        "statements": first.statements,
-        "commits": first.commits,
+        "costs": first.costs,
         "ratios": {name: median(found) for name, found in ratios.items()},
         "ratios_of_turns": ratios,
         "beside": ", ".join(said),
