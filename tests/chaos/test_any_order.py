@@ -171,8 +171,11 @@ def dying_at(moment: int) -> Iterator[None]:
     for name in ("before_cursor_execute", "commit"):
         event.listen(engine, name, come)
     try:
-        with suppress(Died):
-            yield
+        yield
+    except Died:
+        # A process takes its connections along; SQLAlchemy would keep one whose commit came to nothing as it was.
+        db.session.remove()
+        engine.dispose()
     finally:
         for name in ("before_cursor_execute", "commit"):
             event.remove(engine, name, come)
