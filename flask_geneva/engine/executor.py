@@ -18,15 +18,7 @@ from flask_geneva.engine.performance import fail, perform
 from flask_geneva.engine.preparation import Ended, Start, prepare
 from flask_geneva.engine.run import Run
 from flask_geneva.engine.scheduling import job_options, store
-from flask_geneva.engine.transactions import (
-    Pair,
-    fresh_reads,
-    is_transient,
-    lock_both,
-    lock_both_and_look,
-    lock_execution,
-    retry_transient,
-)
+from flask_geneva.engine.transactions import fresh_reads, is_transient, lock_both, lock_execution, retry_transient
 from flask_geneva.errors import MigrationMissing
 from flask_geneva.records.saving import StaleRow
 from flask_geneva.records.step_execution import ExecutionRow
@@ -134,7 +126,7 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     run.session.expunge_all()
     dispatch(attempt)
     run.begin()
-    pair = _lock_again(run, attempt)
+    pair = lock_both(run.session, attempt.workflow.id, attempt.execution.id)
     if _came_to_pass(run):
         return _settle(run)
     if pair is None or pair[1].state is not StepState.IN_PROGRESS or pair[0].state is not WorkflowState.PERFORMING:
@@ -149,16 +141,6 @@ def _finalise(run: Run, attempt: Attempt, verdict: Verdict) -> Attempt | None:
     announce_rest_after_commit(run.runtime, run.session, workflow)
     _commit(run, execution, attempt_ahead)
     return attempt_ahead
-
-
-def _lock_again(run: Run, attempt: Attempt) -> Pair | None:
-    """Lock both rows; where the job may run straight on, look for the hero at once, of which the next step asks."""
-    workflow_id, execution_id = attempt.workflow.id, attempt.execution.id
-    hero = attempt.workflow.hero_reference
-    if hero is None or attempt.workflow_class.definition.may_proceed_without_hero or not run.has_time_left:
-        return lock_both(run.session, workflow_id, execution_id)
-    pair, run.hero_is_there = lock_both_and_look(run.session, workflow_id, execution_id, hero)
-    return pair
 
 
 def _came_to_pass(run: Run) -> bool:

@@ -233,12 +233,9 @@ def _come_back_later(execution: ExecutionRow) -> Decision:
 
 
 def _hero_is_gone(run: Run, workflow: WorkflowRow) -> bool:
-    hero = workflow.hero_reference
-    if hero is None:
+    if workflow.hero_type is None or workflow.hero_id is None:
         return True
-    if run.hero_is_there is None:
-        return not heroes.exists(run.session, *hero)
-    return not run.hero_is_there
+    return not heroes.exists(run.session, workflow.hero_type, workflow.hero_id)
 
 
 def _vanished(workflow: WorkflowRow, execution: ExecutionRow, runnable: list[StepDefinition]) -> StepNotDefinedError:

@@ -66,8 +66,6 @@ class Run:
     last_error: BaseException | None = field(default=None, init=False)
     # The transaction holds the ending of another step already.
     is_ahead: bool = field(default=False, init=False)
-    # What was said of the hero when the rows were locked; None where that is yet to be asked.
-    hero_is_there: bool | None = field(default=None, init=False)
     # What the database refused when the execution was prepared, which is prepared again and ends by that.
     obstacle: Exception | None = field(default=None, init=False)
     # The commit whose answer has not come.
@@ -82,7 +80,6 @@ class Run:
         """Take the present moment as the one that the next transaction writes, and leave what the last one lost."""
         self.now = self.runtime.now()
         self._unsaved = []
-        self.hero_is_there = None
 
     def save_soon(self, row: Row) -> None:
         """Save the row together with the next one, in one round trip where the database can."""

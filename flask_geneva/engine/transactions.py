@@ -21,14 +21,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, Select, Table, bindparam, event, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, SessionTransaction
 
-from flask_geneva.records import heroes
 from flask_geneva.records.dialects import MYSQL_DIALECTS
 from flask_geneva.records.saving import AnyRow, Row
 from flask_geneva.records.sqlite import begin_immediate
@@ -103,27 +101,6 @@ def lock_execution(session: Session, execution_id: int) -> Pair | None:
 def lock_both(session: Session, workflow_id: int, execution_id: int) -> Pair | None:
     """Lock and read a workflow and one of its executions; None when either is gone."""
     return _lock_pair(session, workflow_id, execution_id, _LOCK_BOTH)
-
-
-def lock_both_and_look(
-    session: Session, workflow_id: int, execution_id: int, hero: heroes.Reference
-) -> tuple[Pair | None, bool | None]:
-    """Lock and read both, and say whether the hero is there, which is not locked; None where that is to be asked anew.
-
-    One round trip instead of two. The hero may be kept in another database, or not be found for an error, which must
-    not keep the rows from being read where the database still answers.
-    """
-    begin_writing(session)
-    try:
-        search, parameters, connection = heroes.search(session, *hero)
-        if connection is session.connection():
-            keys = {"workflow_id": workflow_id, "execution_id": execution_id}
-            row = connection.execute(_lock_both_beside(search), {**keys, **parameters}).one_or_none()
-            return (None, None) if row is None else (_pair(row[:-1]), bool(row[-1]))
-    except Exception as error:
-        if is_transient(error) or is_spent_by(session, error):
-            raise
-    return lock_both(session, workflow_id, execution_id), None
 
 
 def lock_free_pair(session: Session, workflow_id: int, execution_id: int) -> Pair | None:
@@ -295,13 +272,6 @@ def _lock_pair(session: Session, workflow_id: int, execution_id: int, statement:
     begin_writing(session)
     parameters = {"workflow_id": workflow_id, "execution_id": execution_id}
     return _pair(session.connection().execute(statement, parameters).one_or_none())
-
-
-# Made once for each model, whose search is always the same statement.
-@lru_cache(maxsize=256)
-def _lock_both_beside(search: Select[Any]) -> Select[Any]:
-    # It stands for itself also where the hero is a workflow.
-    return _LOCK_BOTH.add_columns(search.correlate(None).exists())
 
 
 def _select(kind: type[Row], *where: ColumnElement[bool]) -> Select[Any]:

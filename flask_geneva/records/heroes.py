@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, inspect, literal_column, select
+from sqlalchemy import ColumnElement, Select, bindparam, inspect, literal_column, select
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import InstanceState, Mapper, Session
 
@@ -60,20 +60,12 @@ def exists(session: Session, hero_type: str, hero_id: str) -> bool:
 
     :raises ReferencedRecordMissing: when no model of that name is known.
     """
-    statement, parameters, connection = search(session, hero_type, hero_id)
-    return connection.execute(statement, parameters).first() is not None
-
-
-def search(session: Session, hero_type: str, hero_id: str) -> tuple[Select[Any], dict[str, Any], Connection]:
-    """Return the statement that finds the record, always the same for a model; its parameters; and where to send it.
-
-    :raises ReferencedRecordMissing: when no model of that name is known.
-    """
     model, key = _place(session, hero_type, hero_id)
     mapper: Mapper[Any] = inspect(model)
     parts = key if isinstance(key, tuple) else (key,)
     parameters = {_parameter(number): part for number, part in enumerate(parts)}
-    return _search(mapper), parameters, session.connection(bind_arguments={"mapper": mapper})
+    connection = session.connection(bind_arguments={"mapper": mapper})
+    return connection.execute(_search(mapper), parameters).first() is not None
 
 
 def get(session: Session, hero_type: str, hero_id: str) -> Any | None:
@@ -105,7 +97,7 @@ def _search(mapper: Mapper[Any]) -> Select[Any]:
 
 
 def _parameter(number: int) -> str:
-    return f"hero_key_{number}"
+    return f"key_{number}"
 
 
 def _state_of(hero: object) -> InstanceState[Any]:

@@ -33,10 +33,3 @@ class WorkflowRow(Row):
         created_at: datetime
         updated_at: datetime
         details: dict[str, Any] | None
-
-    @property
-    def hero_reference(self) -> tuple[str, str] | None:
-        """The type and the id of the hero; None where there is none."""
-        if self.hero_type is None or self.hero_id is None:
-            return None
-        return self.hero_type, self.hero_id

@@ -12,6 +12,7 @@ from flask import Flask
 from sqlalchemy import Connection, select, text
 
 from flask_geneva import GenevaError, InvalidStateError, StepExecution, Workflow, step
+from flask_geneva.engine.transactions import lock_workflow
 from flask_geneva.testing import perform_next_step, speedrun
 from tests.engine.elsewhere import Ledger, Plan, press
 from tests.engine.flows import boom, planned, reload, run_job, start, states
@@ -311,3 +312,29 @@ def test_operators_of_neighbouring_workflows_do_not_meet(crowd: Crowd, seed: int
         crowd.go(lambda workflow_id=workflow_id: operate(workflow_id))
 
     assert crowd.join() == [None] * 5
+
+
+@pytest.mark.databases("postgresql", "mariadb")
+def test_a_hero_is_gone_that_was_deleted_by_whoever_held_the_lock(crowd: Crowd, plan: Plan) -> None:
+    # The step's end begins to wait for the lock before the deletion is committed, and decides by what is there after.
+    workflow = start(CrowdedFlow)
+    execution_id = workflow.step_executions[0].id
+    begun, may_end = threading.Event(), threading.Event()
+
+    def wait(running: Any) -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    plan["one"] = wait
+    crowd.go(lambda: run_job(execution_id, runs_ahead=True))
+    assert begun.wait(60)
+    lock_workflow(db.session(), workflow.id)
+    db.session.delete(workflow.hero)
+    db.session.flush()
+    may_end.set()
+    with db.engine.connect() as observer:
+        eventually(lambda: somebody_waits(observer), every=0.2)
+    db.session.commit()
+
+    assert crowd.join() == [None]
+    assert states(reload(workflow)) == [("one", "completed", "success"), ("two", "canceled", "canceled")]
