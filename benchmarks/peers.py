@@ -109,8 +109,7 @@ class Dbos:
         self._process: subprocess.Popen[str] | None = None
         if find_spec("dbos") is not None:
             command = [sys.executable, "-c", DBOS_SCRIPT, own]
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            self._process = subprocess.Popen(command, text=True, **pipes)
+            self._process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> Dbos:
         return self
